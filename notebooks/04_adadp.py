@@ -196,7 +196,7 @@ normals = np.random.default_rng(0).standard_normal((150, 1, 2))
 start = np.array([[1.0, 1.0]])
 methods = {"AdaDP": trajectories.adadp, "DP-SGD": trajectories.dp_sgd}
 for rate, noise in ((0.003, 1.0), (0.03, 1.0), (0.03, 3.0), (0.1, 1.0), (0.1, 3.0)):
-    setting = trajectories.Setting(rate, noise, 1.0)
+    setting = trajectories.TrajectorySetting(rate, noise, 1.0)
     found = {name: trajectories.distances(walk, BEALE, start, setting, normals)[0].item()
              for name, walk in methods.items()}
     told = ", ".join(f"{name} {distance:.3f}" for name, distance in found.items())
@@ -206,7 +206,7 @@ for rate, noise in ((0.003, 1.0), (0.03, 1.0), (0.03, 3.0), (0.1, 1.0), (0.1, 3.
 # %%
 def path(walk, rate, noise):
     """The start and the 150 places after it, (151, 2), at clip norm 1."""
-    setting = trajectories.Setting(rate, noise, 1.0)
+    setting = trajectories.TrajectorySetting(rate, noise, 1.0)
     return np.concatenate([start, *walk(BEALE, start, setting, normals)])
 
 

@@ -363,7 +363,7 @@ def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) 
     checks.whole(**{"--steps": steps})
     if largest is not None:
         checks.whole(batch_size, **{"--largest-batch": largest})
-    priced = as_drawn.Run(noise, batch_size, data_size, steps)
+    priced = as_drawn.DrawnRun(noise, batch_size, data_size, steps)
     if largest is None:
         largest = as_drawn.largest_batch(priced, delta=delta)
     found = as_drawn.every_way(priced, delta=delta, largest=largest)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from dpkit.common.files import cache_dir
 from dpkit.common.records import write_bytes
-from dpkit.datasets.sources import Download, File, Source, source
+from dpkit.datasets.sources import DataSource, Download, File, source
 
 FORMS = ("", ".gz", ".xz")
 SPLITS = ("train", "test")
@@ -34,7 +34,7 @@ class DownloadFailed(OSError):
     """No server delivered the file: no network, a refusal, or an interruption."""
 
 
-class Place(NamedTuple):
+class DataFolder(NamedTuple):
     """A folder in which a set's files may lie, and the rule that led there."""
 
     rule: str  # "DPKIT_DATA" | "cache"
@@ -48,7 +48,7 @@ def check_split(split: str) -> str:
     return split
 
 
-def places(wanted: Source) -> Iterator[Place]:
+def places(wanted: DataSource) -> Iterator[DataFolder]:
     """The folders in which `wanted` may lie, existing or not, in the order of look-up.
 
     Raises:
@@ -61,8 +61,8 @@ def places(wanted: Source) -> Iterator[Place]:
                 f"DPKIT_DATA is set to {value!r}, but {root} is not a folder; "
                 "correct the variable, or unset it to use the cache"
             )
-        yield from (Place("DPKIT_DATA", root / folder) for folder in wanted.folders)
-    yield from (Place("cache", cache_dir() / folder) for folder in wanted.folders)
+        yield from (DataFolder("DPKIT_DATA", root / folder) for folder in wanted.folders)
+    yield from (DataFolder("cache", cache_dir() / folder) for folder in wanted.folders)
 
 
 def form(folder: Path, file: File) -> Path | None:
@@ -76,12 +76,12 @@ def missing(folder: Path, files: Iterable[File]) -> list[str]:
     return [file.name for file in files if form(folder, file) is None]
 
 
-def find(wanted: Source, files: tuple[File, ...]) -> Place | None:
+def find(wanted: DataSource, files: tuple[File, ...]) -> DataFolder | None:
     """The first place that holds all of `files`; None if there is none."""
     return next((place for place in places(wanted) if not missing(place.folder, files)), None)
 
 
-def locate(wanted: Source, split: str) -> list[tuple[File, Path]]:
+def locate(wanted: DataSource, split: str) -> list[tuple[File, Path]]:
     """Find each file of a split and its path; download the set if it lies nowhere yet.
 
     Raises:

@@ -156,7 +156,7 @@ def load(name: str, *, split: str = "train") -> Images:
     )
 
 
-def _idx(wanted: sources.Source, split: str) -> Images:
+def _idx(wanted: sources.DataSource, split: str) -> Images:
     (images, images_path), (labels, labels_path) = locate(wanted, split)
     pixels = idx_array(read_verified(images_path, sha256=images.sha256), images_path)
     classes = idx_array(read_verified(labels_path, sha256=labels.sha256), labels_path)
@@ -189,7 +189,7 @@ def idx_array(content: bytes | bytearray, path: Path) -> np.ndarray:
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def _cifar(wanted: sources.Source, split: str, *, label_bytes: int) -> Images:
+def _cifar(wanted: sources.DataSource, split: str, *, label_bytes: int) -> Images:
     """Read the binary layout: `label_bytes` labels, the finest last, then 3 x 32 x 32 pixels."""
     row_size = label_bytes + 3 * 32 * 32
     found = locate(wanted, split)

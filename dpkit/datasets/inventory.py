@@ -8,7 +8,7 @@ from dpkit.datasets import sources
 from dpkit.datasets.census import census
 from dpkit.datasets.files import DataNotFound, find, form, missing, places, read
 from dpkit.datasets.images import digits
-from dpkit.datasets.sources import File, Source, source
+from dpkit.datasets.sources import DataSource, File, source
 
 
 def status() -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def status() -> list[dict[str, Any]]:
     return [_row(wanted) for wanted in sources.SOURCES]
 
 
-def _row(wanted: Source) -> dict[str, Any]:
+def _row(wanted: DataSource) -> dict[str, Any]:
     row: dict[str, Any] = {"name": wanted.name, "found": None, "path": None, "missing": []}
     place = find(wanted, wanted.files) if wanted.folders else None
     if not wanted.folders:
@@ -65,7 +65,7 @@ def verify(name: str | None = None) -> list[dict[str, Any]]:
     return rows
 
 
-def _verify(wanted: Source) -> Iterator[dict[str, Any]]:
+def _verify(wanted: DataSource) -> Iterator[dict[str, Any]]:
     if not wanted.folders:  # the checksum of what a package ships is computed anew
         for file in wanted.files:
             anew = (
@@ -83,7 +83,7 @@ def _verify(wanted: Source) -> Iterator[dict[str, Any]]:
 
 
 def _checked(
-    wanted: Source, file: File, path: Path | None, found: str | None, stopped: object = None
+    wanted: DataSource, file: File, path: Path | None, found: str | None, stopped: object = None
 ) -> dict[str, Any]:
     return {
         "name": wanted.name,

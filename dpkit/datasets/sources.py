@@ -26,7 +26,7 @@ class Download(NamedTuple):
     size: int  # bytes as served
 
 
-class Source(NamedTuple):
+class DataSource(NamedTuple):
     """A data set. `folders` are the folder names accepted; downloads go to the first."""
 
     name: str
@@ -43,7 +43,7 @@ class Source(NamedTuple):
         return tuple(file for file in self.files if file.split == split)
 
 
-DIGITS = Source(
+DIGITS = DataSource(
     name="digits",
     folders=(),
     files=(
@@ -59,7 +59,7 @@ DIGITS = Source(
     shipped="scikit-learn",
 )
 
-CENSUS = Source(
+CENSUS = DataSource(
     name="census",
     folders=(),
     files=(
@@ -94,7 +94,7 @@ def _cifar10_files(*sums: str) -> tuple[File, ...]:
     return (*batches, File("test_batch.bin", "test", sums[-1]))
 
 
-MNIST = Source(
+MNIST = DataSource(
     name="mnist",
     folders=("mnist",),
     files=_idx_files(
@@ -117,7 +117,7 @@ MNIST = Source(
     origin="Y. LeCun, C. Cortes, C. J. C. Burges: The MNIST database of handwritten digits, 1998",
 )
 
-FASHION_MNIST = Source(
+FASHION_MNIST = DataSource(
     name="fashion_mnist",
     folders=("fashion_mnist", "fashion-mnist"),
     files=_idx_files(
@@ -141,7 +141,7 @@ FASHION_MNIST = Source(
     "https://github.com/zalandoresearch/fashion-mnist",
 )
 
-CIFAR10 = Source(
+CIFAR10 = DataSource(
     name="cifar10",
     folders=("cifar10", "cifar-10-batches-bin"),
     files=_cifar10_files(
@@ -165,7 +165,7 @@ CIFAR10 = Source(
     "https://www.cs.toronto.edu/~kriz/cifar.html",
 )
 
-CIFAR100 = Source(
+CIFAR100 = DataSource(
     name="cifar100",
     folders=("cifar100", "cifar-100-binary"),
     files=(
@@ -191,7 +191,7 @@ CIFAR100 = Source(
 # UCI serves Adult's files plain: the checksum of a file is that of its download.
 ADULT_DATA = "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
 ADULT_TEST = "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"
-ADULT = Source(
+ADULT = DataSource(
     name="adult",
     folders=("adult",),
     files=(File("adult.data", "train", ADULT_DATA), File("adult.test", "test", ADULT_TEST)),
@@ -207,7 +207,7 @@ ADULT = Source(
 SOURCES = (DIGITS, CENSUS, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, ADULT)
 
 
-def source(name: str) -> Source:
+def source(name: str) -> DataSource:
     """The source called `name`. Raises ValueError, with the closest known name."""
     for candidate in SOURCES:
         if candidate.name == name:

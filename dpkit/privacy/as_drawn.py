@@ -34,7 +34,7 @@ WAYS = {  # how batches are drawn, in words
 }
 
 
-class Run(NamedTuple):
+class DrawnRun(NamedTuple):
     """A run of DP-SGD, but for how its batches are drawn.
 
     noise_multiplier: noise standard deviation on a step's clipped sum / clip norm C.
@@ -60,7 +60,7 @@ class Run(NamedTuple):
 
 
 def every_way(
-    run: Run, *, delta: float, largest: int | None = None, ways: Collection[str] = tuple(WAYS)
+    run: DrawnRun, *, delta: float, largest: int | None = None, ways: Collection[str] = tuple(WAYS)
 ) -> dict[str, Guarantee]:
     """The guarantee of one run under each of `ways`, which are some of WAYS.
 
@@ -76,7 +76,7 @@ def every_way(
     return {way: price(run, delta=delta) for way, price in priced.items() if way in ways}
 
 
-def poisson(run: Run, *, delta: float) -> Guarantee:
+def poisson(run: DrawnRun, *, delta: float) -> Guarantee:
     """Batches that each record enters independently; add-remove.
 
     Raises:
@@ -85,7 +85,7 @@ def poisson(run: Run, *, delta: float) -> Guarantee:
     return _priced(PoissonSampling(run.batch_size), run, delta)
 
 
-def fixed(run: Run, *, delta: float) -> Guarantee:
+def fixed(run: DrawnRun, *, delta: float) -> Guarantee:
     """Batches of a fixed size, each drawn afresh without replacement; replace-one.
 
     Raises:
@@ -94,7 +94,7 @@ def fixed(run: Run, *, delta: float) -> Guarantee:
     return _priced(FixedSizeBatches(run.batch_size), run, delta)
 
 
-def truncated(run: Run, *, delta: float, largest: int | None = None) -> Guarantee:
+def truncated(run: DrawnRun, *, delta: float, largest: int | None = None) -> Guarantee:
     """Poisson batches of at most `largest` records, as fixed shapes need; add-remove.
 
     Args:
@@ -109,7 +109,7 @@ def truncated(run: Run, *, delta: float, largest: int | None = None) -> Guarante
     return _priced(TruncatedPoisson(run.batch_size, most), run, delta)
 
 
-def largest_batch(run: Run, *, delta: float) -> int:
+def largest_batch(run: DrawnRun, *, delta: float) -> int:
     """The least size that a batch of the run exceeds with probability delta / 100 at most.
 
     Raises:
@@ -125,7 +125,7 @@ def largest_batch(run: Run, *, delta: float) -> int:
     return high
 
 
-def balls_and_bins(run: Run, *, delta: float) -> Guarantee:
+def balls_and_bins(run: DrawnRun, *, delta: float) -> Guarantee:
     """In each pass every record enters one batch, each as likely as the others; add-remove.
 
     A pass has public_size // batch_size batches (Chua et al. 2025, "Balls-and-bins sampling for
@@ -148,7 +148,7 @@ def balls_and_bins(run: Run, *, delta: float) -> Guarantee:
     return found
 
 
-def shuffled(run: Run, *, delta: float) -> Guarantee:
+def shuffled(run: DrawnRun, *, delta: float) -> Guarantee:
     """Passes over shuffled data in batches of a fixed size, the rest dropped; replace-one.
 
     Raises:
@@ -162,6 +162,6 @@ def shuffled(run: Run, *, delta: float) -> Guarantee:
     )
 
 
-def _priced(sampling: Sampling, run: Run, delta: float) -> Guarantee:
+def _priced(sampling: Sampling, run: DrawnRun, delta: float) -> Guarantee:
     step = mechanism(sampling, noise_multiplier=run.noise_multiplier, public_size=run.public_size)
     return pld.epsilon([Release(step, run.steps)], delta=delta)

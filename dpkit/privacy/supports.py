@@ -51,7 +51,7 @@ ACCOUNTANTS: Mapping[str, Callable[..., Guarantee]] = {
 }
 
 
-class Row(NamedTuple):
+class SupportRow(NamedTuple):
     """Whether one accountant prices one mechanism (or one way to draw batches).
 
     reason: why it does not; where it does, what must be known of the price, such as that it is an
@@ -65,7 +65,7 @@ class Row(NamedTuple):
     reason: str
 
 
-def matrix() -> list[Row]:
+def matrix() -> list[SupportRow]:
     """A row for each mechanism and way to draw batches, adjacency and accountant (seconds).
 
     Raises:
@@ -89,11 +89,11 @@ def price(name: str, adjacency: Adjacency, accountant: str) -> Guarantee:
     return ACCOUNTANTS[accountant]([Release(EXAMPLES[name](adjacency), COUNT)], delta=DELTA)
 
 
-def _asked(name: str, adjacency: Adjacency, accountant: str) -> Row:
+def _asked(name: str, adjacency: Adjacency, accountant: str) -> SupportRow:
     try:
         found = price(name, adjacency, accountant)
     except Unsupported as error:
-        return Row(name, adjacency, accountant, False, str(error))
+        return SupportRow(name, adjacency, accountant, False, str(error))
     notes = [one for one in found.assumptions if one.startswith(TO_BE_KNOWN)]
     if gdp.APPROXIMATE in notes:
         notes.append("not an upper bound")
@@ -101,7 +101,7 @@ def _asked(name: str, adjacency: Adjacency, accountant: str) -> Row:
         if name != NoGuarantee.__name__:
             raise ArithmeticError(f"{accountant} gives {name} under {adjacency} no finite price")
         notes.insert(0, "epsilon is infinite")
-    return Row(name, adjacency, accountant, True, "; ".join(notes))
+    return SupportRow(name, adjacency, accountant, True, "; ".join(notes))
 
 
 def _under(example: Any, adjacency: Adjacency) -> Any:

@@ -35,7 +35,15 @@ from dpkit.private.networks import (
     try_step,
 )
 from dpkit.private.plan import calibrated
-from dpkit.private.release import AT_MOST, Drawn, PerExampleOf, RowLoss, itself, penalised, released
+from dpkit.private.release import (
+    AT_MOST,
+    CurrentBatch,
+    PerExampleOf,
+    RowLoss,
+    itself,
+    penalised,
+    released,
+)
 from dpkit.private.statement import statement
 from dpkit.training import generator_on, per_example, ranks, update
 from dpkit.training.batches import PUBLIC, Rows, batches
@@ -146,7 +154,7 @@ class Private:
         self._draws = batches(
             self.plan.sampling, size=len(every), public_size=self.plan.public_size, rng=self._rng
         )
-        self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
+        self._drawn, self._losses = CurrentBatch(self._data), dict[Any, RowLoss]()
         self._weights, self._memory = Weights(net), memory
         self._tried = set[Any]()  # names of losses
         self._measured: list[tuple[Any, ...]] = []

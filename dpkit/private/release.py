@@ -28,7 +28,7 @@ REMEDY = (
 )
 
 
-class Drawn:
+class CurrentBatch:
     """Batches as they are drawn, and what may be taken for one.
 
     Amplification by sampling holds for one release a batch, and the price of a release for rows
@@ -145,7 +145,7 @@ class RowLoss(nn.Module):
     def forward(self, *rows: Tensor) -> Tensor:
         return self.of_rows(*rows)
 
-    def tried(self, batch: Drawn, *rows: Tensor) -> None:
+    def tried(self, batch: CurrentBatch, *rows: Tensor) -> None:
         """Run on rows of a batch; refuse a loss that takes others, or is of another network.
 
         Raises:
@@ -174,7 +174,7 @@ class RowLoss(nn.Module):
         with torch.no_grad():
             self._keeps_apart(batch, rows)
 
-    def _keeps_apart(self, batch: Drawn, rows: tuple[Tensor, ...]) -> None:
+    def _keeps_apart(self, batch: CurrentBatch, rows: tuple[Tensor, ...]) -> None:
         """Another record in the first place, or none in the last, moves no other row's loss."""
 
         def run(*some: Tensor) -> Tensor:

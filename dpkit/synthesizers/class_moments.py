@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 
 from dpkit.common import checks
 from dpkit.privacy import calibrate, normals, pld
-from dpkit.synthesizers.records import Noised, checked, checked_labels
+from dpkit.synthesizers.records import NoisedRelease, checked, checked_labels
 
 Floats = NDArray[np.float64]
 FIRST_SHARE = 0.2  # of mu^2: what the first of two releases takes
@@ -51,7 +51,7 @@ def cosines(shape: tuple[int, ...], frequencies: int | None) -> np.ndarray | Non
 
 
 @dataclass(frozen=True)
-class MomentsSettings(Noised):
+class MomentsSettings(NoisedRelease):
     """What is measured of labelled images, and with how much noise.
 
     A record of features z (its lowest cosine frequencies, a public orthonormal basis), scaled down

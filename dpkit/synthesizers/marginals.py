@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpkit.common import checks
 from dpkit.privacy import calibrate, normals
-from dpkit.synthesizers.records import Noised
+from dpkit.synthesizers.records import NoisedRelease
 
 Floats = NDArray[np.float64]
 Pairs = Mapping[tuple[int, int], Floats]
@@ -147,7 +147,7 @@ MOST_CELLS = 50_000_000  # of all pairs, each by the target: 400 MB
 
 
 @dataclass(frozen=True)
-class MarginalsSettings(Noised):
+class MarginalsSettings(NoisedRelease):
     """What is measured of a table, and with how much noise.
 
     Args:
@@ -212,7 +212,7 @@ def settings_for(
     return MarginalsSettings(sizes, target, noise)
 
 
-class Conditional(NamedTuple):
+class ConditionalTable(NamedTuple):
     """One column given others, drawn before it.
 
     table: probabilities, shape (categories of each column in `given`..., categories of `column`).
@@ -234,7 +234,7 @@ class MarginalsModel:
     """
 
     settings: MarginalsSettings
-    columns: tuple[Conditional, ...]
+    columns: tuple[ConditionalTable, ...]
     tables: Tables
     noisy_size: tuple[float, float]
 
@@ -311,7 +311,7 @@ def model_from(noisy: Floats, *, settings: MarginalsSettings, public_size: int) 
         target=target,
         std=settings.noise_std / public_size,
     )
-    columns = [Conditional(target, (), tables.shares[target])]
+    columns = [ConditionalTable(target, (), tables.shares[target])]
     cubes = {
         pair: triangle(tables, *pair, target)
         for pair in counts
@@ -319,12 +319,12 @@ def model_from(noisy: Floats, *, settings: MarginalsSettings, public_size: int) 
     }
     for column, parent in _tree(tables, cubes, target):
         if parent is None:
-            columns.append(Conditional(column, (target,), _given(tables.pair(target, column))))
+            columns.append(ConditionalTable(column, (target,), _given(tables.pair(target, column))))
         else:
             first = column < parent
             cube = cubes[column, parent] if first else cubes[parent, column]
             table = _given(np.moveaxis(cube, 0 if first else 1, -1))  # parent, target, column
-            columns.append(Conditional(column, (parent, target), table))
+            columns.append(ConditionalTable(column, (parent, target), table))
     # the tables' totals averaged by inverse variance, and the standard deviation of that
     weights = np.array([1 / table.size for table in counts.values()])
     totals = np.array([table.sum() for table in counts.values()])

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpkit.common import checks
 from dpkit.privacy import calibrate, normals
-from dpkit.synthesizers.records import Noised, checked
+from dpkit.synthesizers.records import NoisedRelease, checked
 
 Floats = NDArray[np.float64]
 FEATURES = 10_000  # of the paper's images
@@ -30,7 +30,7 @@ AT_ONCE = 2**22  # numbers of an embedding that are held at a time
 
 
 @dataclass(frozen=True)
-class FeaturesSettings(Noised):
+class FeaturesSettings(NoisedRelease):
     """What is released of labelled images, and with how much noise.
 
     Args:

@@ -17,7 +17,7 @@ Labels = NDArray[np.int64]
 AT_ONCE = 2**26  # bytes that are copied together, where records are not laid out in order
 
 
-class Noised:
+class NoisedRelease:
     """Settings of a synthesizer that noises sums over its records, under add-remove."""
 
     noise_multiplier: float

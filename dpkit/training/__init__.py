@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpkit.training.noise import noised, noised_each
     from dpkit.training.optimizers import Adam, RmsProp, Sgd, average, set_rate, update
     from dpkit.training.ranks import clipped_sum
-    from dpkit.training.types import Data, Gan, Record, Settings, Step
+    from dpkit.training.types import Data, Gan, Record, Step, TrainingSettings
 
 __all__ = [
     "Adam",
@@ -37,9 +37,9 @@ __all__ = [
     "PerExample",
     "Record",
     "RmsProp",
-    "Settings",
     "Sgd",
     "Step",
+    "TrainingSettings",
     "UnsupportedLayer",
     "average",
     "called_fake",

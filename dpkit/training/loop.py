@@ -11,7 +11,7 @@ from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.device import precision
 from dpkit.training.noise import check_generator
 from dpkit.training.optimizers import settle
-from dpkit.training.types import Data, Model, R, Settings
+from dpkit.training.types import Data, Model, R, TrainingSettings
 
 
 def train(
@@ -19,7 +19,7 @@ def train(
     gan: Model,
     data: Data,
     *,
-    settings: Settings,
+    settings: TrainingSettings,
     rng: torch.Generator,
     steps: int | None = None,
     checkpoint: Checkpoints | None = None,

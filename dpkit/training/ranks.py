@@ -31,28 +31,28 @@ Parts = Iterable[nn.Module | torch.optim.Optimizer]
 MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
 
 
-class Place(NamedTuple):
+class Rank(NamedTuple):
     """Which of `world` processes this is: 0 .. world - 1. Rank 0 alone writes files."""
 
     rank: int
     world: int
 
 
-def here() -> Place:
+def here() -> Rank:
     """This process among the ranks that train together; (0, 1) where there is no other.
 
     Raises:
         RuntimeError: torchrun started several processes, and they were not joined.
     """
     if dist.is_available() and dist.is_initialized():
-        return Place(dist.get_rank(), dist.get_world_size())
+        return Rank(dist.get_rank(), dist.get_world_size())
     if "TORCHELASTIC_RUN_ID" in os.environ and _started() > 1:
         raise RuntimeError(
             f"torchrun started {_started()} processes, and they do not train together yet: each "
             "would spend the budget by itself; train within `with ranks.joined() as device:` "
             "(from dpkit.training import ranks)"
         )
-    return Place(0, 1)
+    return Rank(0, 1)
 
 
 @contextmanager

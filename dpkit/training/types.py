@@ -91,7 +91,7 @@ class Recorded:
         return repr(self._measured()).replace(form, type(self).__name__, 1)
 
 
-class Measured(NamedTuple):
+class StepRecord(NamedTuple):
     """The numbers of a GAN's record."""
 
     step: int
@@ -102,9 +102,9 @@ class Measured(NamedTuple):
 
 
 class Record(Recorded):
-    """What one step of a GAN measured (see `Recorded`): the numbers of `Measured`."""
+    """What one step of a GAN measured (see `Recorded`): the numbers of `StepRecord`."""
 
-    _form = Measured
+    _form = StepRecord
     discriminator_loss: float
     generator_loss: float | None
     clipped: float
@@ -120,7 +120,7 @@ class Record(Recorded):
         super().__init__(step, batch_size, discriminator_loss, generator_loss, clipped)
 
 
-class Settings(Protocol):
+class TrainingSettings(Protocol):
     """What the loop asks of a paper's settings."""
 
     @property

@@ -173,7 +173,7 @@ def test_bad_options_are_one_line(refused, photos, tmp_path, line: str, message:
 
 
 def test_of_several_ranks_the_first_alone_writes_and_says(dpkit, photos, tmp_path, monkeypatch):
-    second = ranks.Place(1, 1)  # which waits for no other
+    second = ranks.Rank(1, 1)  # which waits for no other
     monkeypatch.setattr(ranks, "here", lambda: second)
     assert dpkit(f"train {photos} {SMALL} --out {tmp_path / 'g.safetensors'}") == (0, "", "")
     assert not list(tmp_path.iterdir())

@@ -63,7 +63,7 @@ def _code(text: str) -> str:
     return "<br>".join(f"`{line.strip()}`" for line in text.splitlines())
 
 
-def published_runs() -> tuple[tuple[str, str, as_drawn.Run], ...]:
+def published_runs() -> tuple[tuple[str, str, as_drawn.DrawnRun], ...]:
     """Name, way of drawing, and run at the noise that is charged for a step, whatever is added.
 
     Of the five papers; AdaDP's example stands beside its run.
@@ -75,24 +75,24 @@ def published_runs() -> tuple[tuple[str, str, as_drawn.Run], ...]:
         (
             "dpGAN, MNIST, one group of weights",
             "shuffled",
-            as_drawn.Run(
+            as_drawn.DrawnRun(
                 DPGAN.noise_multiplier, DPGAN.expected_batch_size, DPGAN.private_examples, STEPS
             ),
         ),
         (
             "DP-CGAN, MNIST",
             "shuffled",
-            as_drawn.Run(CODE_NOISE, DP_CGAN.expected_batch_size, 55_000, charged_steps()),
+            as_drawn.DrawnRun(CODE_NOISE, DP_CGAN.expected_batch_size, 55_000, charged_steps()),
         ),
         (
             "AdaDP, MNIST at epsilon 0.5",
             "poisson",
-            as_drawn.Run(ADADP.noise_multiplier, ADADP.lot, PUBLIC_SIZE, ADADP.max_steps),
+            as_drawn.DrawnRun(ADADP.noise_multiplier, ADADP.lot, PUBLIC_SIZE, ADADP.max_steps),
         ),
         (
             "AdaDP, Theorem 1's example",
             "poisson; the theorem is on fixed",
-            as_drawn.Run(
+            as_drawn.DrawnRun(
                 adadp.EXAMPLE_NOISE,
                 ADADP.lot,
                 round(ADADP.lot / adadp.EXAMPLE_RATE),
@@ -102,12 +102,12 @@ def published_runs() -> tuple[tuple[str, str, as_drawn.Run], ...]:
         (
             "Small Images, MNIST, noise 0.5",
             "shuffled",
-            as_drawn.Run(0.5, batch, PUBLIC_SIZE, EPOCHS * (PUBLIC_SIZE // batch)),
+            as_drawn.DrawnRun(0.5, batch, PUBLIC_SIZE, EPOCHS * (PUBLIC_SIZE // batch)),
         ),
         (
             "RDP-GAN, MNIST, its loss values",
             "shuffled",
-            as_drawn.Run(loss_noise, rdp_gan.MNIST.batch, rdp_gan.MNIST.size, iterations),
+            as_drawn.DrawnRun(loss_noise, rdp_gan.MNIST.batch, rdp_gan.MNIST.size, iterations),
         ),
     )
 

@@ -17,7 +17,7 @@ import pytest
 
 from dpkit.common import files
 from dpkit.datasets import sources
-from dpkit.datasets.sources import Download, File, Source
+from dpkit.datasets.sources import DataSource, Download, File
 
 CLOSED = "http://127.0.0.1:9/"  # nobody listens on the discard port
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
@@ -52,12 +52,12 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def expect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Source]:
+def expect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., DataSource]:
     """expect(name, contents, served): let a set's checksums be those of these files, downloads."""
 
     def change(
         name: str, contents: dict[str, bytes], served: dict[str, bytes] | None = None
-    ) -> Source:
+    ) -> DataSource:
         old = sources.source(name)
         files = tuple(
             File(file.name, file.split, sha256(contents[file.name]))

@@ -8,7 +8,7 @@ from dpkit.privacy import Gaussian, Release, as_drawn, gdp
 
 
 def test_batches_that_are_large_enough_cost_what_poisson_batches_cost():
-    run = as_drawn.Run(1.0, 256, 60_000, 10_000)
+    run = as_drawn.DrawnRun(1.0, 256, 60_000, 10_000)
     plain, padded = as_drawn.poisson(run, delta=1e-5), as_drawn.truncated(run, delta=1e-5)
     assert plain.epsilon <= padded.epsilon <= plain.epsilon * 1.002
     assert padded.lower <= plain.lower * 1.001
@@ -22,7 +22,7 @@ def test_batches_that_are_large_enough_cost_what_poisson_batches_cost():
 @pytest.mark.parametrize("noise", [0.8, 5.0, 60.0])
 def test_one_batch_a_pass_is_a_gaussian_each(noise: float, passes: int):
     """In closed form: the whole data in every batch, a record moved by 2C."""
-    found = as_drawn.shuffled(as_drawn.Run(noise, 50, 50, passes), delta=1e-5)
+    found = as_drawn.shuffled(as_drawn.DrawnRun(noise, 50, 50, passes), delta=1e-5)
     exact = gdp.epsilon([Release(Gaussian(noise, "replace-one"), passes)], delta=1e-5).epsilon
     assert found.lower <= exact <= found.epsilon
     assert found.lower >= 0.999 * exact - 1e-3
@@ -30,10 +30,10 @@ def test_one_batch_a_pass_is_a_gaussian_each(noise: float, passes: int):
 
 @pytest.mark.parametrize("way", [as_drawn.shuffled, as_drawn.balls_and_bins])
 def test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one(way):
-    one, begun, two = (way(as_drawn.Run(2.0, 10, 100, n), delta=1e-5) for n in (10, 14, 20))
+    one, begun, two = (way(as_drawn.DrawnRun(2.0, 10, 100, n), delta=1e-5) for n in (10, 14, 20))
     assert one.epsilon < begun.epsilon <= two.epsilon * 1.001
     assert one.lower <= begun.lower * 1.001 <= two.lower * 1.002
-    assert way(as_drawn.Run(2.0, 10, 100, 0), delta=1e-5).epsilon == 0
+    assert way(as_drawn.DrawnRun(2.0, 10, 100, 0), delta=1e-5).epsilon == 0
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one(way):
 )
 def test_a_batch_larger_than_the_data_is_refused(way):
     with pytest.raises(ValueError, match=r"expected_batch_size must be <= public_size"):
-        way(as_drawn.Run(1.0, 101, 100, 1), delta=1e-5)
+        way(as_drawn.DrawnRun(1.0, 101, 100, 1), delta=1e-5)

@@ -170,7 +170,7 @@ def test_renyi_divergences_grow_and_are_bounds(noise: float, batches: int):
     ],
 )
 def test_an_epoch_costs_no_more_than_one_batch_of_it(noise: float, batches: int, delta: float):
-    run = as_drawn.Run(noise, 1, batches, 3 * batches)
+    run = as_drawn.DrawnRun(noise, 1, batches, 3 * batches)
     found = as_drawn.balls_and_bins(run, delta=delta)
     one = pld.epsilon([Release(Gaussian(noise), 3)], delta=delta)
     assert 0 <= found.lower <= found.epsilon <= one.epsilon

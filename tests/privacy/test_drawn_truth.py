@@ -110,7 +110,7 @@ def binned(records: Records, bins: int) -> Law:
 @pytest.mark.parametrize("target", [0.1, 0.01, 1e-4])
 @pytest.mark.parametrize(("n", "bins"), [(4, 1), (4, 2), (5, 2), (3, 3)])
 def test_balls_and_bins_of_small_data_sets(n, bins, noise, target):
-    found = as_drawn.balls_and_bins(as_drawn.Run(noise, 1, bins, bins), delta=target)
+    found = as_drawn.balls_and_bins(as_drawn.DrawnRun(noise, 1, bins, bins), delta=target)
     pairs = []
     for rest in itertools.combinations_with_replacement(GRADIENTS, n - 1):
         for record in (-1, 1):

@@ -25,7 +25,7 @@ from dpkit.privacy import (
 )
 from dpkit.privacy.mechanisms import ADJACENCIES
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
-from dpkit.privacy.supports import Row
+from dpkit.privacy.supports import SupportRow
 
 EPSILONS = {
     "rdp": rdp.epsilon,
@@ -38,7 +38,7 @@ EPSILONS = {
 
 
 @pytest.fixture(scope="module")
-def asked() -> tuple[list[Row], dict[tuple[str, ...], Guarantee]]:
+def asked() -> tuple[list[SupportRow], dict[tuple[str, ...], Guarantee]]:
     """The matrix, and what the accountants said as it was made."""
     price, said = supports.price, {}
 
@@ -52,21 +52,21 @@ def asked() -> tuple[list[Row], dict[tuple[str, ...], Guarantee]]:
 
 
 @pytest.fixture(scope="module")
-def rows(asked) -> list[Row]:
+def rows(asked) -> list[SupportRow]:
     return asked[0]
 
 
-def find(rows: list[Row], **wanted: str) -> list[Row]:
+def find(rows: list[SupportRow], **wanted: str) -> list[SupportRow]:
     return [row for row in rows if wanted.items() <= row._asdict().items()]
 
 
-def price(row: Row) -> Guarantee:
+def price(row: SupportRow) -> Guarantee:
     """By the accountant itself. The mechanism may refuse when it is made, or when it is priced."""
     made = supports.EXAMPLES[row.mechanism](row.adjacency)
     return EPSILONS[row.accountant]([Release(made, 2)], delta=1e-5)
 
 
-def test_it_has_every_mechanism_and_way_to_draw_batches(rows: list[Row]):
+def test_it_has_every_mechanism_and_way_to_draw_batches(rows: list[SupportRow]):
     found = set()
     for module in pkgutil.iter_modules(dpkit.privacy.__path__, "dpkit.privacy."):
         for value in vars(importlib.import_module(module.name)).values():
@@ -109,7 +109,7 @@ def test_what_is_supported_has_a_finite_price_with_all_that_is_assumed(asked):
         assert (SHUFFLED_AS_POISSON in found.assumptions) == (SHUFFLED_AS_POISSON in row.reason)
 
 
-def test_what_is_not_supported_raises_its_reason(rows: list[Row]):
+def test_what_is_not_supported_raises_its_reason(rows: list[SupportRow]):
     refused = [row for row in rows if not row.supported]
     assert len(refused) > 20
     for row in refused:
@@ -119,7 +119,7 @@ def test_what_is_not_supported_raises_its_reason(rows: list[Row]):
         assert len(row.reason) > 20
 
 
-def test_rows_that_are_known_from_theory(rows: list[Row]):
+def test_rows_that_are_known_from_theory(rows: list[SupportRow]):
     """Anchors that do not come from the code: if one of these turns, the matrix is wrong."""
     assert all(row.supported for row in find(rows, mechanism="Gaussian"))
     assert all(row.supported for row in find(rows, mechanism="SampledGaussian"))
@@ -167,10 +167,10 @@ def test_an_example_that_is_wrong_is_not_taken_for_unsupported():
 
 def test_the_command_shows_it_as_a_table_and_as_json(monkeypatch, capsys):
     rows = [
-        Row("Gaussian", "add-remove", "rdp", True, ""),
-        Row("Gaussian", "add-remove", "pld", False, "why not"),
-        Row("Laplace", "add-remove", "rdp", True, "why not"),
-        Row("Laplace", "add-remove", "pld", True, "nearly"),
+        SupportRow("Gaussian", "add-remove", "rdp", True, ""),
+        SupportRow("Gaussian", "add-remove", "pld", False, "why not"),
+        SupportRow("Laplace", "add-remove", "rdp", True, "why not"),
+        SupportRow("Laplace", "add-remove", "pld", True, "nearly"),
     ]
     monkeypatch.setattr(supports, "matrix", lambda: rows)
     shown = []

@@ -60,7 +60,7 @@ def all_digits() -> Images:
     )
 
 
-class Seen(NamedTuple):
+class SeenReleases(NamedTuple):
     """What one run released along its canaries.
 
     included: (canaries,) bool, who was trained on.
@@ -130,7 +130,7 @@ def place(net: OwnWeights | OwnDirections, parameters: list[Tensor]) -> int:
 
 def dirac(
     rng: np.random.Generator, included: ArrayLike, *, images: Images | None = None, **asked: Any
-) -> Seen:
+) -> SeenReleases:
     """Train once on canaries whose loss is linear in a weight of their own each.
 
     A canary's gradient is 1e6 along its coordinate e_i, so that it is clipped to C e_i; no other
@@ -157,7 +157,7 @@ def dirac(
 
 def random_directions(
     rng: np.random.Generator, included: ArrayLike, *, images: Images | None = None, **asked: Any
-) -> Seen:
+) -> SeenReleases:
     """Train once on canaries whose gradients are random directions in the first layer's weights.
 
     Canary i has features a_i and a weight u_i on each hidden unit, both uniform on spheres; its
@@ -183,7 +183,7 @@ def random_directions(
     return _trained(rng, net, rows, included, known=images.n, **asked)
 
 
-def final_scores(seen: Seen) -> Scores:
+def final_scores(seen: SeenReleases) -> Scores:
     """The sum of all releases along each canary: of Dirac canaries, the final weights say it all.
 
     With noise multiplier z, sampling rate q and T steps it has mean 0 and variance T z^2 without
@@ -192,7 +192,7 @@ def final_scores(seen: Seen) -> Scores:
     return apart(seen.sums.sum(axis=0), seen.included)
 
 
-def release_scores(seen: Seen) -> Scores:
+def release_scores(seen: SeenReleases) -> Scores:
     """The log likelihood ratio of each canary's releases, as Poisson sampling mixes them."""
     return apart(_log_ratios(seen.sums, seen.plan), seen.included)
 
@@ -274,7 +274,7 @@ def _trained(
     steps: int = 32,
     rate: float = 0.8,
     **asked: Any,
-) -> Seen:
+) -> SeenReleases:
     """Run `Private` with plain SGD, and read each release off the weights around it.
 
     What the first `known` rows are expected to release is taken off.
@@ -304,7 +304,7 @@ def _trained(
         return net.along(total.to(before.dtype))
 
     sums = torch.stack([one(batch) for batch in private])
-    return Seen(included, sums.numpy() / plan.max_grad_norm, plan)
+    return SeenReleases(included, sums.numpy() / plan.max_grad_norm, plan)
 
 
 def _with_own_weights(

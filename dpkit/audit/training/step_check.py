@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dpkit.audit.training.white_box import Noised, Run, differing, neighbours, once, row
+from dpkit.audit.training.white_box import Noised, StepTrace, differing, neighbours, once, row
 from dpkit.common import checks
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
@@ -46,10 +46,12 @@ SENTENCES = {
     "batch size": "{names} differ after the step where one record {how}, although noised() "
     "returned the same; divide by the expected batch size, and generate a fixed number of examples",
 }
-Pairs = list[tuple[str, Run, Run]]  # how a record differs; without, and with that difference
+Pairs = list[
+    tuple[str, StepTrace, StepTrace]
+]  # how a record differs; without, and with that difference
 
 
-class Finding(NamedTuple):
+class StepFinding(NamedTuple):
     """One thing that a ledger does not cover, and what to do about it.
 
     kind: "guarantee", "draws", "stopped", "releases", "noise", "sensitivity", "not noised" or
@@ -70,7 +72,7 @@ class StepReport:
     runs: how often the step was run.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[StepFinding, ...]
     replaced: float
     dropped: float
     runs: int
@@ -159,7 +161,7 @@ def check_step(
             ran.append((how, place, of(batch, seed=seed, like=base)))
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            found.append(Finding("stopped", SENTENCES["stopped"].format(how=how, error=said)))
+            found.append(StepFinding("stopped", SENTENCES["stopped"].format(how=how, error=said)))
     replaced = [(how, base, other) for how, place, other in ran if place < rows]
     shorter = [(how, base, other) for how, place, other in ran if place == rows]
     with_it = [base, *(other for _, place, other in ran if place == rows - 1)]
@@ -225,10 +227,10 @@ def _multiplier(mechanism: Any) -> float:
     raise ValueError(f"charged must hold Gaussian releases, got {type(mechanism).__name__}")
 
 
-def _at_price(base: Run, price: _Price) -> Iterator[Finding]:
+def _at_price(base: StepTrace, price: _Price) -> Iterator[StepFinding]:
     """Whether what is noised is noised as often, and as much, as is charged."""
     if isnan(price.noise):
-        yield Finding("guarantee", SENTENCES["guarantee"].format(reason=price.reason))
+        yield StepFinding("guarantee", SENTENCES["guarantee"].format(reason=price.reason))
         return
     for releases in base.releases:
         calls, noise = len(releases), price.declared_noise(releases)
@@ -238,10 +240,10 @@ def _at_price(base: Run, price: _Price) -> Iterator[Finding]:
             times = "once" if calls == 1 else f"{calls} times"
             own = f" (noise multiplier {noise:.3g} in all, for clip norm {price.clip_norm:.3g})"
             said = SENTENCES["releases"].format(times=times, own=own * little, **price._asdict())
-            yield Finding("noise" if as_often else "releases", said)
+            yield StepFinding("noise" if as_often else "releases", said)
 
 
-def _at_noise_drawn(base: Run, other_seed: Run) -> Iterator[Finding]:
+def _at_noise_drawn(base: StepTrace, other_seed: StepTrace) -> Iterator[StepFinding]:
     """Whether each release has noise of its own, another one for another seed."""
     each = [call for run in (base, other_seed) for calls in run.releases for call in calls]
     noises = [(row([one], "noisy") - row([one], "sums")) / row([one], "stds") for one in each]
@@ -249,10 +251,10 @@ def _at_noise_drawn(base: Run, other_seed: Run) -> Iterator[Finding]:
         gaps = a[: len(b)] - b[: len(a)]
         gaps = gaps[~gaps.isnan()]  # NaN where there is no noise
         if len(gaps) >= FEW and gaps.square().mean() < ALIKE**2:
-            yield Finding("noise", SENTENCES["noise"])
+            yield StepFinding("noise", SENTENCES["noise"])
 
 
-def _at_rest(kind: str, pairs: Pairs, *, rough: float = 0.0) -> Iterator[Finding]:
+def _at_rest(kind: str, pairs: Pairs, *, rough: float = 0.0) -> Iterator[StepFinding]:
     """Whether all that was not noised is the same: to the bit, or to a share of its change."""
     differ = [(name, how) for how, a, b in pairs for name in differing(a, b, rough=rough)]
     if differ:
@@ -260,10 +262,10 @@ def _at_rest(kind: str, pairs: Pairs, *, rough: float = 0.0) -> Iterator[Finding
         owners = Counter(name.partition(".")[0] or "a tensor" for name in names)
         listed = [f"{owner} ({n} tensor{'s'[: n > 1]})" for owner, n in owners.items()]
         said = SENTENCES[kind].format(names=", ".join(listed), how=", or ".join(hows))
-        yield Finding(kind, said)
+        yield StepFinding(kind, said)
 
 
-def _at_movement(pairs: Pairs, price: _Price, *, allowed: float) -> tuple[float, list[Finding]]:
+def _at_movement(pairs: Pairs, price: _Price, *, allowed: float) -> tuple[float, list[StepFinding]]:
     """How far a record moves what is noised in a step, at most (NaN: unknown); whether too far.
 
     In deviations of the noise, times its multiplier: the declared one, or the one charged.
@@ -279,4 +281,4 @@ def _at_movement(pairs: Pairs, price: _Price, *, allowed: float) -> tuple[float,
     by, how = max((one for one in moved if not isnan(one[0])), default=moved[0])
     unit = " (deviations of the noise over the charged noise multiplier)" * isnan(price.clip_norm)
     said = SENTENCES["sensitivity"].format(by=by, unit=unit, how=how, allowed=allowed)
-    return by, [Finding("sensitivity", said)] if by > allowed * ROUGH else []
+    return by, [StepFinding("sensitivity", said)] if by > allowed * ROUGH else []

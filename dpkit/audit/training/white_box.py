@@ -35,7 +35,7 @@ class Noised(NamedTuple):
     noisy: list[Tensor]
 
 
-class Run(NamedTuple):
+class StepTrace(NamedTuple):
     """One step, or several on the same batch.
 
     before, after: every tensor by its name; after the step the noise's deviations too.
@@ -56,8 +56,8 @@ def once(
     indices: Sequence[int] = (0,),
     seed: int = 0,
     rows: int | None = None,
-    like: Run | None = None,
-) -> Run:
+    like: StepTrace | None = None,
+) -> StepTrace:
     """Run `step` on a batch from fresh weights: what it noised, every tensor before and after.
 
     Args:
@@ -95,10 +95,10 @@ def once(
                 step(gan, features.clone(), labels.clone(), settings=settings, index=index, rng=rng)
         stds = [[call.stds for call in calls] for calls in releases]
         after = dict(_tensors({"": gan, "noise_std": stds}, "", set()))
-    return Run(releases, before, after, draws.shapes)
+    return StepTrace(releases, before, after, draws.shapes)
 
 
-def shift(absent: Run, present: Run) -> float:
+def shift(absent: StepTrace, present: StepTrace) -> float:
     """How far the record moves what was noised, in deviations of the noise; inf where none is.
 
     Over all tensors and all calls together: the L2 norm of (present - absent) / deviation. Both
@@ -131,7 +131,7 @@ def statistics(
     batch: Batch,
     *,
     settings: Any,
-    of: Callable[[Run], float],
+    of: Callable[[StepTrace], float],
     rng: np.random.Generator,
     trials: int,
     indices: Sequence[int] = (0,),
@@ -169,7 +169,7 @@ def row(calls: Iterable[Noised], part: str) -> Tensor:
     return torch.cat([torch.zeros(0, dtype=torch.float64), *every])
 
 
-def differing(one: Run, other: Run, *, rough: float = 0.0) -> list[str]:
+def differing(one: StepTrace, other: StepTrace, *, rough: float = 0.0) -> list[str]:
     """Names of what is not the same after the two runs: to the bit, or to a share of its change."""
     names = one.after.keys() ^ other.after.keys()
     for name in one.after.keys() & other.after.keys():

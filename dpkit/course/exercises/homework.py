@@ -39,7 +39,7 @@ def charged():
 '''
 
 
-class Settings(NamedTuple):
+class HomeworkSettings(NamedTuple):
     """The numbers of a run."""
 
     noise_multiplier: float
@@ -59,7 +59,7 @@ class Fault(NamedTuple):
     right: str
     wrong: str
     why: str
-    covered: Callable[[Settings], float]
+    covered: Callable[[HomeworkSettings], float]
     clip_norm: float = 2.0
 
 
@@ -152,7 +152,7 @@ class Homework:
         code: what the student reads.
     """
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, settings: HomeworkSettings) -> None:
         """Put this fault into a run with these numbers."""
         self.name = name
         self.settings = settings
@@ -206,4 +206,4 @@ def draw(name: str) -> Homework:
     rng = random.Random(name)
     fault = rng.choice(list(FAULTS))
     noise, steps = rng.choice([1.1, 1.25, 1.4]), rng.choice([500, 1_000, 2_000])
-    return Homework(fault, Settings(noise, FAULTS[fault].clip_norm, steps=steps))
+    return Homework(fault, HomeworkSettings(noise, FAULTS[fault].clip_norm, steps=steps))

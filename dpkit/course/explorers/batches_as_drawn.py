@@ -49,7 +49,7 @@ class BatchesAsDrawn(Explorer):
         Raises:
             ValueError: a value is out of range, or the batch larger than the data.
         """
-        run = as_drawn.Run(noise_multiplier, round(batch_size), round(data_size), round(steps))
+        run = as_drawn.DrawnRun(noise_multiplier, round(batch_size), round(data_size), round(steps))
         if not 1 <= run.batch_size <= run.public_size:
             raise ValueError(
                 f"batch must lie between 1 and data, got {run.batch_size} of {run.public_size} "

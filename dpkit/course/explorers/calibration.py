@@ -36,7 +36,7 @@ ROOM: Any = {"left": 0.12, "right": 0.9, "bottom": 0.16, "top": 0.96}
 HEADINGS = ("accountant", "epsilon, at most", "at least", "note")
 
 
-class Setting(NamedTuple):
+class CalibrationSetting(NamedTuple):
     """A target and a run; the value of the run that is to be found is not read."""
 
     find: str
@@ -47,7 +47,7 @@ class Setting(NamedTuple):
     steps: float
     adjacency: str
 
-    def filled(self, value: float) -> "Setting":
+    def filled(self, value: float) -> "CalibrationSetting":
         """With `value` for what is to be found."""
         return self._replace(**{FIELDS[self.find]: value})
 
@@ -101,12 +101,12 @@ class Calibration(Explorer):
         """{"setting", "RDP", "PLD", "why"}: the value that each accountant finds, or None.
 
         PLD is None without a `why` where it takes long and comes with the picture.
-        Args: the fields of `Setting`, each by name.
+        Args: the fields of `CalibrationSetting`, each by name.
 
         Raises:
             ValueError: a value is out of range, or no value meets the target.
         """
-        setting = Setting(**values)
+        setting = CalibrationSetting(**values)
         _check(setting)
         try:
             by_rdp = _by_rdp(setting)
@@ -196,7 +196,7 @@ class Calibration(Explorer):
         return plots.picture(figure, words)
 
 
-def by_pld(setting: Setting) -> Solution:
+def by_pld(setting: CalibrationSetting) -> Solution:
     """The value that PLD finds, priced as it is shown.
 
     Raises:
@@ -217,7 +217,7 @@ def by_pld(setting: Setting) -> Solution:
     return Solution(solved.value, spent.epsilon, spent.lower)
 
 
-def _check(setting: Setting) -> None:
+def _check(setting: CalibrationSetting) -> None:
     checks.one_of(FIND, find=setting.find)
     checks.one_of(ADJACENCIES, adjacency=setting.adjacency)
     checks.positive(target_epsilon=setting.target_epsilon)
@@ -235,7 +235,7 @@ def _check(setting: Setting) -> None:
             raise ValueError(f"no noise below 2^40 proves epsilon {setting.target_epsilon:g}")
 
 
-def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Solution:
+def _solved(setting: CalibrationSetting, accountant: Callable[..., Guarantee]) -> Solution:
     """The value in few digits, rounded to the private side and priced as rounded."""
     target, delta = setting.target_epsilon, setting.delta
     shared: Any = {"delta": delta, "accountant": accountant}
@@ -264,7 +264,7 @@ def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Solution:
 
 
 @lru_cache(maxsize=64)
-def _by_rdp(setting: Setting) -> Solution:
+def _by_rdp(setting: CalibrationSetting) -> Solution:
     """The value that RDP finds: the numbers and the picture's curve ask for some alike."""
     return _solved(setting, rdp.epsilon)
 
@@ -282,7 +282,10 @@ def _patient(accountant: Callable[..., Guarantee], **options: Any) -> Callable[.
 
 
 def _noises(
-    setting: Setting, name: str, places: Any, solve: Callable[[Setting], Solution]
+    setting: CalibrationSetting,
+    name: str,
+    places: Any,
+    solve: Callable[[CalibrationSetting], Solution],
 ) -> list[tuple[float, float]]:
     """(place, least noise multiplier) where there is one, by steps or by sample rate."""
     points = []
@@ -311,7 +314,7 @@ def _beside(find: str, by_rdp: Solution, proven: Solution | None) -> str:
     return f"proven (improved conversion): {share:+.2g} % {find}"
 
 
-def _drawn(setting: Setting, name: str, curve: list, points: list) -> Any:
+def _drawn(setting: CalibrationSetting, name: str, curve: list, points: list) -> Any:
     """The picture's figure."""
     figure, (ax,) = plots.figure(width=6.4, height=3.4, **ROOM)
     ax.set_xscale("log")

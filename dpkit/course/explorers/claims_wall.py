@@ -30,7 +30,7 @@ ROOM: Any = {"left": 0.13, "right": 0.86, "bottom": 0.16, "top": 0.95}
 OPENS = "dp_cgan/per-tensor-clipping"  # a line of code, a number and a curve
 
 
-class Look(NamedTuple):
+class TileLook(NamedTuple):
     """How a verdict looks: its sign, and the colours of a tile and of the sign on it."""
 
     sign: str
@@ -40,11 +40,11 @@ class Look(NamedTuple):
 
 # Blue and vermilion differ to all common kinds of colour vision (Okabe and Ito 2008); each sign is
 # legible on its tile (contrast 4.5 and more)
-LOOKS: dict[Outcome, Look] = {
-    "holds": Look("✓", "#0072B2", "white"),
-    "fails": Look("✗", "#BC4700", "white"),
-    "computed": Look("=", "#5F6368", "white"),
-    "cannot be checked": Look("?", "#E3E3E3", "#202124"),
+LOOKS: dict[Outcome, TileLook] = {
+    "holds": TileLook("✓", "#0072B2", "white"),
+    "fails": TileLook("✗", "#BC4700", "white"),
+    "computed": TileLook("=", "#5F6368", "white"),
+    "cannot be checked": TileLook("?", "#E3E3E3", "#202124"),
 }
 SIZE = 30  # pixels, of a tile
 TILE = f"width:{SIZE - 2}px;height:{SIZE - 2}px;line-height:{SIZE - 2}px;text-align:center;"

@@ -25,7 +25,7 @@ from dpkit.course.explorers.score_against_epsilon_numbers import (
     PASS,
     VARIED,
     Planned,
-    Row,
+    ScoreRow,
     numbers,
     planned,
     price,
@@ -137,7 +137,7 @@ class ScoreAgainstEpsilon(Explorer):
         return plots.picture(figure, _words(result))
 
 
-def _score(row: Row) -> str:
+def _score(row: ScoreRow) -> str:
     if row.score is None:
         return "no point so far" if row.seeds else "not stored"
     score = f"{row.score:.3f} ± {row.spread:.3f}"
@@ -146,12 +146,12 @@ def _score(row: Row) -> str:
     return f"{score} ({row.seeds} seeds, {row.lowest:.3f} to {row.highest:.3f})"
 
 
-def _order(row: Row) -> str:
+def _order(row: ScoreRow) -> str:
     return "order " + row.charged.method.rpartition("order ")[2]
 
 
 def _notes(result: dict[str, Any]) -> list[str]:
-    rows: list[Row] = result["rows"]
+    rows: list[ScoreRow] = result["rows"]
     at = f"Read up to step {result['steps']}; every epsilon at delta {DELTA:g}."
     if result["asked"] > result["end"]:
         at += f" The shortest run of this figure ends at step {result['end']}: all are read there."
@@ -279,7 +279,7 @@ def draw_by_step(ax: Axes, result: dict[str, Any]) -> Colours:
 
 def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> None:
     """A line for each run with its three epsilons; grey is the range proven for drawn batches."""
-    rows: list[Row] = result["rows"]
+    rows: list[ScoreRow] = result["rows"]
     for place, row in enumerate(rows):
         colour = colours.get(row.value, UNSTORED)
         if row.at_least:

@@ -21,7 +21,7 @@ from dpkit.papers.small_images.settings import (
     ORDERS,
     PUBLIC_SIZE,
     SETTINGS,
-    Settings,
+    SmallImagesSettings,
     settings_of,
 )
 from dpkit.privacy import Release, pld, rdp, shuffled
@@ -44,7 +44,7 @@ PASS = PUBLIC_SIZE // SETTINGS.expected_batch_size  # batches of a pass, without
 RECORDS = "mnist"  # whose public size the prices take
 
 
-class Curve(NamedTuple):
+class ScoreCurve(NamedTuple):
     """A run's score by step.
 
     steps: at which the generator was scored, increasing.
@@ -62,10 +62,10 @@ class Planned(NamedTuple):
 
     key: str
     value: float
-    settings: Settings
+    settings: SmallImagesSettings
 
 
-class Row(NamedTuple):
+class ScoreRow(NamedTuple):
     """One run of a figure, read at one step.
 
     value: of what the figure varies.
@@ -123,8 +123,8 @@ def numbers(
         stored: parts by name, of the figures and of the plan "common"; None reads the kit's own.
 
     Returns:
-        `rows`, a list of `Row`; `curves`, by value those with a point up to `end`; `level`, the
-        non-private score, or None; `end`, the last step that can be read, and `steps`, the one
+        `rows`, a list of `ScoreRow`; `curves`, by value those with a point up to `end`; `level`,
+        the non-private score, or None; `end`, the last step that can be read, and `steps`, the one
         that is.
 
     Raises:
@@ -156,7 +156,7 @@ def numbers(
     }
 
 
-def price(axis: str, settings: Settings, steps: int, *, gap: float = FINE) -> Guarantee:
+def price(axis: str, settings: SmallImagesSettings, steps: int, *, gap: float = FINE) -> Guarantee:
     """What `steps` steps cost at delta 1e-5, by one of three accountings.
 
     "charged" is the published code's: RDP at its own orders with the classic conversion, of Poisson
@@ -184,19 +184,19 @@ def _one_pass(noise_multiplier: float) -> float:
     return shuffled.at_least(noise_multiplier, batches=PASS, delta=DELTA)
 
 
-def _mean(curves: Sequence[Curve], end: int) -> Curve:
+def _mean(curves: Sequence[ScoreCurve], end: int) -> ScoreCurve:
     """The mean over seeds, at the steps up to `end` that all of them were judged at."""
     points = [dict(zip(one.steps, zip(*one[1:], strict=True), strict=True)) for one in curves]
     steps = [step for step in curves[0].steps if step <= end and all(step in p for p in points)]
     means = np.mean([[p[step] for step in steps] for p in points], axis=0).reshape(-1, 2)
-    return Curve(steps, *means.T.tolist())
+    return ScoreCurve(steps, *means.T.tolist())
 
 
-def _row(run: Planned, curves: Sequence[Curve], at: int) -> Row:
-    joined = _mean(curves, at) if curves else Curve([], [], [])
+def _row(run: Planned, curves: Sequence[ScoreCurve], at: int) -> ScoreRow:
+    joined = _mean(curves, at) if curves else ScoreCurve([], [], [])
     step = joined.steps[-1] if joined.steps else at
     each = [one.scores[one.steps.index(step)] for one in curves] if joined.steps else []
-    return Row(
+    return ScoreRow(
         run.value,
         step,
         *((joined.scores[-1], joined.spreads[-1]) if each else (None, None)),
@@ -217,7 +217,9 @@ def loaded(scale: str) -> dict[str, Any]:
     return {name: part for parts in plans for name, part in parts.items()}
 
 
-def curves_of(parts: Mapping[str, Any], key: str, settings: Settings | None) -> list[Curve]:
+def curves_of(
+    parts: Mapping[str, Any], key: str, settings: SmallImagesSettings | None
+) -> list[ScoreCurve]:
     """The curves of the run `key`, one for each seed that is stored.
 
     Args:
@@ -232,7 +234,7 @@ def curves_of(parts: Mapping[str, Any], key: str, settings: Settings | None) -> 
     return [_curve(name, part, settings) for name, part in seeds(parts, key).items()]
 
 
-def _curve(name: str, part: Any, settings: Settings | None) -> Curve:
+def _curve(name: str, part: Any, settings: SmallImagesSettings | None) -> ScoreCurve:
     again = "; delete it and reproduce it"
     try:
         columns = part["values"]["curve"]
@@ -260,10 +262,10 @@ def _curve(name: str, part: Any, settings: Settings | None) -> Curve:
             f"stored run {name} has noise_multiplier, sampling, target_delta and records {own}, "
             f"and the figure has {_priced(settings)}{again}"
         )
-    return Curve(*found)
+    return ScoreCurve(*found)
 
 
-def _priced(settings: Settings) -> tuple[Any, ...]:
+def _priced(settings: SmallImagesSettings) -> tuple[Any, ...]:
     sampling = records.describe(settings.sampling)
     return settings.noise_multiplier, sampling, settings.target_delta, RECORDS
 

@@ -28,7 +28,7 @@ WORST = (
 )
 
 
-class Drawn(NamedTuple):
+class DrawnBatches(NamedTuple):
     """Noisy sums of a pass in units of C, (batches,), and which batches hold the record."""
 
     sums: Floats
@@ -135,16 +135,16 @@ class ShuffledOrPoisson(Explorer):
         return plots.picture(figure, f"{'; '.join(words)}. {price}")
 
 
-def draw(kind: str, noise_multiplier: float, batches: int, seed: int) -> Drawn:
+def draw(kind: str, noise_multiplier: float, batches: int, seed: int) -> DrawnBatches:
     """One pass with the record in it, by one of KINDS; the noise is the same for both."""
     rng = np.random.default_rng(seed)
     noise = noise_multiplier * rng.standard_normal(batches)
     place = int(rng.integers(batches))
     by_chance = rng.random(batches) < 1 / batches
     if kind == "Poisson":
-        return Drawn(noise + by_chance, np.flatnonzero(by_chance))
+        return DrawnBatches(noise + by_chance, np.flatnonzero(by_chance))
     holds = np.arange(batches) == place
-    return Drawn(noise + 2 * holds, np.flatnonzero(holds))
+    return DrawnBatches(noise + 2 * holds, np.flatnonzero(holds))
 
 
 def largest_is_the_records(noise_multiplier: float, batches: int) -> float:
@@ -155,7 +155,7 @@ def largest_is_the_records(noise_multiplier: float, batches: int) -> float:
     return float(min((density * below).sum() * (z[1] - z[0]), 1.0))
 
 
-def _draw(ax: Axes, drawn: Drawn, kind: str) -> None:
+def _draw(ax: Axes, drawn: DrawnBatches, kind: str) -> None:
     batches = np.arange(1, drawn.sums.size + 1)
     size = 14 if batches.size <= 200 else 6
     ax.scatter(batches, drawn.sums, s=size, color=OTHERS, linewidths=0)
@@ -175,7 +175,7 @@ def _price(result: dict[str, Any], kind: str) -> str:
     return f"epsilon at least {at_least(result['shuffled'][0], 3)}; dotted: 2, or 1 without it"
 
 
-def _told(drawn: Drawn) -> str:
+def _told(drawn: DrawnBatches) -> str:
     held, top = drawn.holding, int(np.argmax(drawn.sums))
     where = f"record in {counted(len(held), 'batch', 'batches')}"
     return f"{where}, largest sum {'is' if top in held else 'is not'} one of its"

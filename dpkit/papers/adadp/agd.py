@@ -17,14 +17,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpkit.papers.adadp.algorithm import AT_MOST, Losses, Record, check_made_for, itself
+from dpkit.papers.adadp.algorithm import AT_MOST, AdadpLosses, AdadpRecord, check_made_for, itself
 from dpkit.papers.adadp.settings import AgdSettings
 from dpkit.privacy import RenyiFilter
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import clipped_sum, mlp, noised, per_example, set_rate, update
 
 
-class Memory(nn.Module):
+class AgdMemory(nn.Module):
     """What AGD remembers, in buffers, so that a checkpoint keeps it: all of it was released.
 
     Args:
@@ -84,16 +84,16 @@ class Descent(NamedTuple):
     """A network that gives each row's loss, what AGD remembers, and plain gradient descent."""
 
     net: nn.Module  # `Losses` of one
-    memory: Memory
+    memory: AgdMemory
     optimizer: torch.optim.Optimizer
 
 
 def new_descent(settings: AgdSettings, *, seed: int, device: torch.device) -> Descent:
     """A classifier of the settings' widths (section IV-A)."""
     rng = torch.Generator().manual_seed(seed)
-    losses = Losses(mlp(settings.widths, last=None, rng=rng)).to(device)
+    losses = AdadpLosses(mlp(settings.widths, last=None, rng=rng)).to(device)
     optimizer = torch.optim.SGD(losses.parameters(), lr=0.0)
-    return Descent(losses, Memory(losses, settings).to(device), optimizer)
+    return Descent(losses, AgdMemory(losses, settings).to(device), optimizer)
 
 
 def step(
@@ -104,7 +104,7 @@ def step(
     settings: AgdSettings,
     index: int,
     rng: torch.Generator,
-) -> Record:
+) -> AdadpRecord:
     """One step of AGD; where the budget is spent nothing is released, and only the loss recorded.
 
     Arguments as `algorithm.step`, settings as the memory's.
@@ -117,7 +117,7 @@ def step(
     if noise is None:
         with torch.no_grad():
             losses = model.net(features, labels)
-        return Record(index, len(features), losses.double().mean().nan_to_num(), 0.0)
+        return AdadpRecord(index, len(features), losses.double().mean().nan_to_num(), 0.0)
     rule, of = FlatClipping(settings.max_grad_norm), partial(per_example, model.net, itself)
     clipped = clipped_sum(of, features, labels, rule=rule, at_most=AT_MOST)
     noisy = noised(clipped.sums, noise_std=noise * settings.max_grad_norm, rng=rng)
@@ -131,7 +131,7 @@ def step(
     update(model.optimizer, clipped.parameters, mean)
     model.memory.see(rate)
     kept = (clipped.weights < 1).double().mean().nan_to_num()
-    return Record(index, len(features), clipped.losses.double().mean().nan_to_num(), kept)
+    return AdadpRecord(index, len(features), clipped.losses.double().mean().nan_to_num(), kept)
 
 
 @torch.no_grad()

@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from dpkit.common import checks
 from dpkit.papers.adadp.noise_shapes import NoiseShape, Squared
-from dpkit.papers.adadp.settings import Settings
+from dpkit.papers.adadp.settings import AdadpSettings
 from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
 from dpkit.training.types import Recorded
 
 AT_MOST = 4096  # examples at a time, so that no Poisson lot is too large for the memory
 
 
-class Losses(nn.Module):
+class AdadpLosses(nn.Module):
     """A classifier's cross-entropy of each row: labels are inputs, so that rows stay apart."""
 
     net: nn.Module
@@ -30,10 +30,10 @@ class Losses(nn.Module):
         return nn.functional.cross_entropy(self.net(features), labels, reduction="none")
 
 
-class Classifier(NamedTuple):
+class AdadpClassifier(NamedTuple):
     """A classifier, what shapes its noise, and what goes along the noised gradient."""
 
-    net: Losses
+    net: AdadpLosses
     shape: NoiseShape
     optimizer: torch.optim.Optimizer
 
@@ -47,7 +47,7 @@ class Numbers(NamedTuple):
     clipped: float
 
 
-class Record(Recorded):
+class AdadpRecord(Recorded):
     """What a step measured: mean loss of the lot, and the share of it that was clipped."""
 
     _form = Numbers
@@ -63,24 +63,24 @@ class Record(Recorded):
         return self._measured().clipped
 
 
-def new_classifier(settings: Settings, *, seed: int, device: torch.device) -> Classifier:
+def new_classifier(settings: AdadpSettings, *, seed: int, device: torch.device) -> AdadpClassifier:
     """A network of the settings' widths (section IV-A), with the noise and optimiser they name."""
     rng = torch.Generator().manual_seed(seed)
     net = mlp(settings.widths, last=None, rng=rng).to(device)
     parameters = list(net.parameters())
     shape = settings.noise.build(parameters, settings).to(device)
-    return Classifier(Losses(net, settings), shape, settings.optimizer.build(parameters))
+    return AdadpClassifier(AdadpLosses(net, settings), shape, settings.optimizer.build(parameters))
 
 
 def step(
-    model: Classifier,
+    model: AdadpClassifier,
     features: Tensor,
     labels: Tensor,
     *,
-    settings: Settings,
+    settings: AdadpSettings,
     index: int,
     rng: torch.Generator,
-) -> Record:
+) -> AdadpRecord:
     """One iteration of Algorithm 1: gradients clipped, summed, noised, averaged, and gone along.
 
     The lot, features (batch, features) and labels, may be empty; rng draws the noise.
@@ -98,7 +98,7 @@ def step(
     update(model.optimizer, clipped.parameters, [n / settings.lot for n in noisy])  # 22, 25, 26
     kept = (clipped.weights < 1).double().mean().nan_to_num()
     losses = clipped.losses
-    return Record(index, len(features), losses.sum().double() / max(len(losses), 1), kept)
+    return AdadpRecord(index, len(features), losses.sum().double() / max(len(losses), 1), kept)
 
 
 def check_made_for(settings: Any, own: Any) -> None:

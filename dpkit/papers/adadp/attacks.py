@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
-from dpkit.audit.training.white_box import Run
+from dpkit.audit.training.white_box import StepTrace
 from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
-from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, Settings, proven
+from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, AdadpSettings, proven
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import Guarantee, NoGuarantee, Release, Releases, WithoutReplacementGaussian, pld
 from dpkit.privacy.mechanisms import Floats
@@ -60,12 +60,12 @@ def lot(*, own: float, size: int = ADADP.lot, also: float = 0.0) -> white_box.Ba
     return white_box.Batch(rows, torch.zeros(size, dtype=torch.int64))
 
 
-def new(settings: Any) -> Callable[[], algorithm.Classifier]:
+def new(settings: Any) -> Callable[[], algorithm.AdadpClassifier]:
     """Makes the settings' network and noise, the same ones at every call."""
     return partial(algorithm.new_classifier, settings, seed=SEED, device=torch.device("cpu"))
 
 
-def noise_in_second_step(one: Run) -> float:
+def noise_in_second_step(one: StepTrace) -> float:
     """Whether the second step has noise at the record's coordinate, and none at nobody's: 1 or 0.
 
     Before the switch to local clipping both have noise; after it, neither without the record.
@@ -135,7 +135,7 @@ def whole_repaired_run(rng: np.random.Generator, trials: int) -> Scores:
     return Scores(*(one + other for one, other in zip(once, training, strict=True)))
 
 
-class Linear(algorithm.Losses):
+class LinearNet(algorithm.AdadpLosses):
     """A loss that is linear in the weights, so that each record's gradient is itself."""
 
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
@@ -143,14 +143,14 @@ class Linear(algorithm.Losses):
         return self.net(features).squeeze(1)
 
 
-def linear_classifier(settings: Settings) -> algorithm.Classifier:
+def linear_classifier(settings: AdadpSettings) -> algorithm.AdadpClassifier:
     """The settings' noise and optimiser on a linear loss."""
     layer = nn.Linear(settings.widths[0], 1, bias=False)
     nn.init.zeros_(layer.weight)
-    losses = Linear(layer, settings)
+    losses = LinearNet(layer, settings)
     weights = list(losses.parameters())
     shape = settings.noise.build(weights, settings)
-    return algorithm.Classifier(losses, shape, settings.optimizer.build(weights))
+    return algorithm.AdadpClassifier(losses, shape, settings.optimizer.build(weights))
 
 
 @cache
@@ -194,7 +194,7 @@ def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) 
     return Scores(world(right - 1), world(right))
 
 
-def _step(one: Run, index: int) -> Run:
+def _step(one: StepTrace, index: int) -> StepTrace:
     return one._replace(releases=one.releases[index : index + 1])
 
 

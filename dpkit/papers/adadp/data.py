@@ -193,7 +193,7 @@ PUBLIC_SIZES = {"mnist": 60_000, "digits": 1_437}  # declared, as anyone knows t
 DIMENSIONS, AT_ONCE = 60, 500  # of the projection (IV-A); images whose features come together
 
 
-class Task(NamedTuple):
+class AdadpTask(NamedTuple):
     """Private records to train on, and others to test on: on the CPU, of torch's default type.
 
     data: private: features (records, features), labels, and the declared size.
@@ -210,7 +210,7 @@ class Task(NamedTuple):
     words: str
 
 
-def images_of_digits(records: str) -> Task:
+def images_of_digits(records: str) -> AdadpTask:
     """Images as rows of pixels in [0, 1]: "mnist", or "digits", scikit-learn's 1,437.
 
     Raises:
@@ -220,7 +220,7 @@ def images_of_digits(records: str) -> Task:
     checks.one_of(tuple(PUBLIC_SIZES), records=records)
     train, test = (datasets.load(records, split=split) for split in ("train", "test"))
     size = PUBLIC_SIZES[records]
-    return Task(
+    return AdadpTask(
         Data(_tensor(train.flat()), torch.from_numpy(train.labels), size),
         _tensor(test.flat()),
         torch.from_numpy(test.labels),
@@ -230,8 +230,12 @@ def images_of_digits(records: str) -> Task:
 
 
 def projected(
-    task: Task, *, noise_multiplier: float, rng: np.random.Generator, dimensions: int = DIMENSIONS
-) -> Task:
+    task: AdadpTask,
+    *,
+    noise_multiplier: float,
+    rng: np.random.Generator,
+    dimensions: int = DIMENSIONS,
+) -> AdadpTask:
     """The task in the coordinates of private principal components of its training part alone.
 
     It costs `pca.release(noise_multiplier)`, beside what training costs.
@@ -249,7 +253,7 @@ def projected(
     return task._replace(data=task.data._replace(features=own), test=test, words=words)
 
 
-def cifar10(pretraining: Pretraining) -> Task:
+def cifar10(pretraining: Pretraining) -> AdadpTask:
     """CIFAR-10 as 1,024 features of frozen convolutions, computed once and kept in the cache.
 
     What is kept is as private as the images. After `SPLIT`, where 40,000 images are private, a
@@ -267,7 +271,7 @@ def cifar10(pretraining: Pretraining) -> Task:
         _features(net, images, pretraining)
         for images in (train._replace(pixels=train.pixels[:private]), test)
     )
-    return Task(
+    return AdadpTask(
         Data(own, torch.from_numpy(train.labels[:private]), private),
         held_out,
         torch.from_numpy(test.labels),

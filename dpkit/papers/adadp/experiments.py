@@ -88,7 +88,9 @@ def judged(run: Run, *, watched: bool) -> Result:
     return run.result(values | prices(run, values), wanted.checksums)
 
 
-def method(settings: AnySettings) -> tuple[Callable[..., algorithm.Record], Callable[..., Any]]:
+def method(
+    settings: AnySettings,
+) -> tuple[Callable[..., algorithm.AdadpRecord], Callable[..., Any]]:
     """The step of these settings, and what makes its model."""
     if isinstance(settings, AgdSettings):
         return agd.step, agd.new_descent
@@ -96,7 +98,7 @@ def method(settings: AnySettings) -> tuple[Callable[..., algorithm.Record], Call
 
 
 @cache
-def task(records: str, pca_noise: float | None, seed: int, dimensions: int) -> data.Task:
+def task(records: str, pca_noise: float | None, seed: int, dimensions: int) -> data.AdadpTask:
     """The private records as a run takes them; DP-PCA's noise follows from the run's seed."""
     if records == "cifar10":
         return data.cifar10(data.SPLIT)
@@ -108,7 +110,7 @@ def task(records: str, pca_noise: float | None, seed: int, dimensions: int) -> d
 
 
 def quantities(
-    model: algorithm.Classifier, own: Data, rng: torch.Generator
+    model: algorithm.AdadpClassifier, own: Data, rng: torch.Generator
 ) -> dict[str, dict[str, float]]:
     """Figure 4 (c) and (d): quantiles over coordinates of |g|, sqrt(E') and sigma, at one moment.
 

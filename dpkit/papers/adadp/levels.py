@@ -13,9 +13,9 @@ from dpkit.papers.adadp.settings import (
     DPSGD,
     DPSGD_TUNED,
     REPAIRED,
+    AdadpSettings,
     AgdSettings,
     Published,
-    Settings,
 )
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear
@@ -62,7 +62,7 @@ CIFAR_RATES = {  # section IV-C; for the kit's own by hand: nothing was tried on
 BY_HAND = "norm as on MNIST, rates by hand; nothing was tried on CIFAR-10"
 
 
-AnySettings = Settings | AgdSettings
+AnySettings = AdadpSettings | AgdSettings
 
 
 def at_level(name: str, level: Level) -> AnySettings:
@@ -185,5 +185,5 @@ TABLE_1 = {
         max_steps=2_000,
     )
     for name, settings in METHODS.items()
-    if isinstance(settings, Settings) and name != "dpopt"
+    if isinstance(settings, AdadpSettings) and name != "dpopt"
 }

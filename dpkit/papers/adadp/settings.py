@@ -46,7 +46,7 @@ class Flat:
 
     max_grad_norm: float
 
-    def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
+    def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import NoiseShape
 
@@ -78,7 +78,7 @@ class Published:
     spread: Literal["square", "root"] = "root"
     noise_on: Literal["sum", "example"] = "sum"
 
-    def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
+    def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import RawHistory
 
@@ -111,7 +111,7 @@ class Repaired:
     decay: float = 0.99
     range_factor: float = 4.0
 
-    def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
+    def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
@@ -127,7 +127,7 @@ class Optimised:
     max_grad_norm: float
     decay: float = 0.99
 
-    def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
+    def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import OptimisedNoise
 
@@ -135,7 +135,7 @@ class Optimised:
 
 
 @dataclass(frozen=True)
-class Settings:
+class AdadpSettings:
     """A private classifier: a projection by DP-PCA, then DP-SGD with noise of some shape.
 
     Args:
@@ -207,7 +207,7 @@ def proven(ledger: list[Release], *, delta: float) -> Guarantee:
 
 
 @lru_cache(maxsize=64)
-def _allowed(settings: Settings, public_size: int) -> int:
+def _allowed(settings: AdadpSettings, public_size: int) -> int:
     def within(steps: int) -> bool:
         ledger = settings.as_if_public(public_size=public_size, steps=steps)
         return proven(ledger, delta=settings.target_delta).epsilon <= settings.target_epsilon
@@ -220,7 +220,7 @@ def _allowed(settings: Settings, public_size: int) -> int:
 # Section IV-C. The listing is the published reading where text and listing differ (its line 7), as
 # the noise of Figure 4(d), 10 to 20 a coordinate, is that of the lot's mean or of single examples;
 # noise on each example would be 24 times as much, with which nothing is learned (Figure 2 does).
-ADADP = Settings(
+ADADP = AdadpSettings(
     noise=Published(max_grad_norm=4.0),
     noise_multiplier=8.0,
     sampling=PoissonSampling(600),
@@ -272,7 +272,7 @@ class AgdSettings:
         sampling: of the lots.
         target_epsilon, target_delta: of the whole run, under add-remove.
         public_size: declared number of records.
-        pca_noise, widths, max_steps, chosen: as `Settings`.
+        pca_noise, widths, max_steps, chosen: as `AdadpSettings`.
     """
 
     noise_multiplier: float

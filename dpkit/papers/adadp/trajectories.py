@@ -119,7 +119,7 @@ GAMMA, HISTORY, BETA, THRESHOLD = 0.1, 0.9, 1.5, 1e-6  # gamma, gamma', beta, G 
 SMOOTHING = 1e-8  # epsilon_0 of line 25, which the paper does not name
 
 
-class Setting(NamedTuple):
+class TrajectorySetting(NamedTuple):
     """What the paper does not print of the experiment; numbers, or arrays (n,) for n runs.
 
     rate: learning rate, > 0.
@@ -132,11 +132,11 @@ class Setting(NamedTuple):
     max_grad_norm: float | Floats
 
 
-Steps = Callable[[Objective, Floats, Setting, Floats], Iterator[Floats]]
+Steps = Callable[[Objective, Floats, TrajectorySetting, Floats], Iterator[Floats]]
 
 
 def dp_sgd(
-    objective: Objective, start: Floats, setting: Setting, normals: Floats
+    objective: Objective, start: Floats, setting: TrajectorySetting, normals: Floats
 ) -> Iterator[Floats]:
     """Yield DpSgd's n positions (n, 2) after each step (Algorithm 1, lines 16, 18 and 26).
 
@@ -151,7 +151,7 @@ def dp_sgd(
 
 
 def adadp(
-    objective: Objective, start: Floats, setting: Setting, normals: Floats
+    objective: Objective, start: Floats, setting: TrajectorySetting, normals: Floats
 ) -> Iterator[Floats]:
     """Yield AdaDP's n positions (n, 2) after each step of Algorithm 1, the lot being one example.
 
@@ -186,7 +186,7 @@ def _noised(clipped: Floats, deviation: Floats, normal: Floats) -> Floats:
 
 
 def distances(
-    steps: Steps, objective: Objective, start: Floats, setting: Setting, normals: Floats
+    steps: Steps, objective: Objective, start: Floats, setting: TrajectorySetting, normals: Floats
 ) -> tuple[Floats, Floats]:
     """D(P, Q) of section III-B between each noisy run and two without noise, (n,) each.
 
@@ -208,7 +208,7 @@ def distances(
     return clipped, unclipped
 
 
-class Grid(NamedTuple):
+class TrajectoryGrid(NamedTuple):
     """What is tried: every combination, each with every seed.
 
     starts: how many points a side, of a lattice within the objective's domain.
@@ -229,7 +229,7 @@ def lattice(objective: Objective, side: int) -> Floats:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def over_grid(steps: Steps, objective: Objective, grid: Grid) -> tuple[Floats, Floats]:
+def over_grid(steps: Steps, objective: Objective, grid: TrajectoryGrid) -> tuple[Floats, Floats]:
     """`distances` of all runs, two arrays (starts^2, rates, noise multipliers, norms, seeds).
 
     A seed's noise is the same for all of them.
@@ -241,7 +241,7 @@ def over_grid(steps: Steps, objective: Objective, grid: Grid) -> tuple[Floats, F
     place, rate, noise, norm, seed = (one.ravel() for one in mesh)
     rngs = [np.random.default_rng(s) for s in range(grid.seeds)]
     normals = np.stack([rng.standard_normal((grid.iterations, 2)) for rng in rngs], axis=1)
-    setting = Setting(rate, noise, norm)
+    setting = TrajectorySetting(rate, noise, norm)
     clipped, unclipped = distances(steps, objective, points[place], setting, normals[:, seed])
     return clipped.reshape(mesh[0].shape), unclipped.reshape(mesh[0].shape)
 
@@ -252,7 +252,7 @@ WARM_UP = 5  # iterations that are not timed
 WITHIN = 0.005  # of a printed distance: half a unit of its last digit
 
 
-def trajectories(grid: Grid) -> Measured:
+def trajectories(grid: TrajectoryGrid) -> Measured:
     """Distances between noisy and noise-free runs over the grid (half a minute).
 
     Returns:
@@ -280,7 +280,7 @@ def trajectories(grid: Grid) -> Measured:
     return Measured(values, {})
 
 
-def _compared(objective: Objective, grid: Grid) -> dict[str, float]:
+def _compared(objective: Objective, grid: TrajectoryGrid) -> dict[str, float]:
     """`trajectories`' values of one function."""
     values, means = {}, []
     for name, steps in (("adadp", adadp), ("dpsgd", dp_sgd)):
@@ -302,7 +302,7 @@ def _compared(objective: Objective, grid: Grid) -> dict[str, float]:
     }
 
 
-GRID = Grid()
+GRID = TrajectoryGrid()
 TRAJECTORIES = Evidence(
     "adadp/trajectories",
     {

@@ -20,7 +20,7 @@ from dpkit.metrics.judge import CLASSES, SIZES, Judge, Learning, as_images, init
 from dpkit.metrics.likeness import classifier_fid, precision_recall
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
 from dpkit.papers.comparison import NAME
-from dpkit.papers.comparison.methods import LARGE, METHODS, Task
+from dpkit.papers.comparison.methods import LARGE, METHODS, ImageTask
 from dpkit.papers.comparison.tables import run_name
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.store import Part, Result, part_name, priced
@@ -30,7 +30,7 @@ from dpkit.training.device import device_label, device_named
 DELTA = 1e-5
 
 
-class Scale(NamedTuple):
+class ComparisonScale(NamedTuple):
     """How much is run.
 
     epsilons: of each method, what matters most first.
@@ -48,9 +48,9 @@ class Scale(NamedTuple):
 # Bfloat16 is less work where a processor has it. On 20,000 samples, 3 epochs and two seeds a CNN
 # came to 96.7 and 96.5 %, to 96.9 and 96.6 % in float32: no further apart than seeds are.
 SCALES = {
-    "paper": Scale((10.0, 1.0, 3.0, 0.5), 60_000, Protocol(bfloat16=True), 10_000),
-    "reduced": Scale((10.0, 1.0), 6_000, Protocol(epochs=3, held_out=500), 360),
-    "small": Scale((10.0,), 600, Protocol(epochs=1, held_out=100), 300),
+    "paper": ComparisonScale((10.0, 1.0, 3.0, 0.5), 60_000, Protocol(bfloat16=True), 10_000),
+    "reduced": ComparisonScale((10.0, 1.0), 6_000, Protocol(epochs=3, held_out=500), 360),
+    "small": ComparisonScale((10.0,), 600, Protocol(epochs=1, held_out=100), 300),
 }
 NETWORKS = {"cnn": cnn, "mlp": mlp, "logistic": logistic}
 # DPImageBench's protocol: 55,000 records to fit on, and delta 1 / (n log n) of that number.
@@ -105,7 +105,7 @@ def _planned(
     progress: Progress,
 ) -> list[Part]:
     """The parts of methods for each seed and each budget: of records, their epsilon and delta."""
-    made = partial(Task, data, device_name=device, progress=progress, brief=scale == "small")
+    made = partial(ImageTask, data, device_name=device, progress=progress, brief=scale == "small")
     tasks = [
         made(size=size, epsilon=epsilon, delta=delta, seed=seed)
         for seed, (size, epsilon, delta) in product(range(seeds), budgets)
@@ -142,7 +142,7 @@ PLANS = (
 )
 
 
-def _parts(method: str, task: Task, scale: str) -> list[Part]:
+def _parts(method: str, task: ImageTask, scale: str) -> list[Part]:
     """A fit's accuracies, and how like real images its images are."""
     chosen = ALL[method]
     bench = task.delta == BENCH_DELTA
@@ -169,7 +169,7 @@ def _parts(method: str, task: Task, scale: str) -> list[Part]:
     return [scored, likeness._replace(after=name)]
 
 
-def _score(method: str, task: Task, scale: str) -> Result:
+def _score(method: str, task: ImageTask, scale: str) -> Result:
     """Fit the method, generate images of each class equally often, and train on them."""
     chosen = ALL[method]
     made = chosen.make(task, chosen.settings(task))
@@ -195,7 +195,7 @@ def _score(method: str, task: Task, scale: str) -> Result:
     return Result(values | _prices(method, task, values), _checksums(task.data), label, shown)
 
 
-def _liken(method: str, task: Task, scale: str) -> Result:
+def _liken(method: str, task: ImageTask, scale: str) -> Result:
     """Fit the method, and hold its images against as many real test images."""
     count, device = SCALES[scale].compared, device_named(task.device_name)
     chosen, test = ALL[method], datasets.load(task.data, split="test")
@@ -221,7 +221,7 @@ def _checksums(data: str) -> dict[str, str]:
     return {f"{data} {split}": datasets.load(data, split=split).checksum for split in both}
 
 
-def _prices(method: str, task: Task, values: dict[str, Any]) -> dict[str, Any]:
+def _prices(method: str, task: ImageTask, values: dict[str, Any]) -> dict[str, Any]:
     """What a fit costs, by the certified accountant."""
     chosen = ALL[method]
     ledger = chosen.ledger(task, chosen.settings(task))

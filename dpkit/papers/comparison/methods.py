@@ -19,7 +19,7 @@ from dpkit import datasets
 from dpkit.common.progress import Progress
 from dpkit.metrics.judge import CLASSES
 from dpkit.papers.dp_cgan import algorithm
-from dpkit.papers.dp_cgan.settings import REPAIRED, Settings
+from dpkit.papers.dp_cgan.settings import REPAIRED, DpCganSettings
 from dpkit.papers.experiments.run import Run
 from dpkit.privacy import Release, calibrate, pld, rdp
 from dpkit.privacy.sampling import mechanism
@@ -43,7 +43,7 @@ Sampler = Callable[[np.ndarray], np.ndarray]
 """Makes images of labels, float32 (labels, 1, 28, 28) in [0, 1]: what a fitted method is."""
 
 
-class Task(NamedTuple):
+class ImageTask(NamedTuple):
     """A data set, a budget and a seed.
 
     data: name of an image set of 28x28 images in ten classes.
@@ -97,9 +97,9 @@ class Method(NamedTuple):
     """
 
     post_processing: str
-    settings: Callable[[Task], Any]
-    ledger: Callable[[Task, Any], list[Release]]
-    make: Callable[[Task, Any], Sampler]
+    settings: Callable[[ImageTask], Any]
+    ledger: Callable[[ImageTask, Any], list[Release]]
+    make: Callable[[ImageTask, Any], Sampler]
 
 
 class Recipe(NamedTuple):
@@ -119,7 +119,7 @@ class Recipe(NamedTuple):
     shape: tuple[int, ...]
 
 
-def fit(task: Task, settings: Any, *, recipe: Recipe, jitter: Jitter | None = None) -> Sampler:
+def fit(task: ImageTask, settings: Any, *, recipe: Recipe, jitter: Jitter | None = None) -> Sampler:
     """Train a GAN, or take what is kept of the same run."""
     run = Run(
         "comparison",
@@ -148,7 +148,7 @@ def fit(task: Task, settings: Any, *, recipe: Recipe, jitter: Jitter | None = No
     return sample
 
 
-def dp_cgan_settings(task: Task) -> Settings:
+def dp_cgan_settings(task: ImageTask) -> DpCganSettings:
     """The repaired DP-CGAN with its own settings, but for the noise of this epsilon."""
     sampling = replace(
         REPAIRED.sampling, expected_batch_size=min(REPAIRED.expected_batch_size, task.size // 10)
@@ -184,24 +184,24 @@ DP_CGAN = Recipe(
 )
 
 
-def moments_rng(task: Task, settings: MomentsSettings) -> np.random.Generator:
+def moments_rng(task: ImageTask, settings: MomentsSettings) -> np.random.Generator:
     """Of a release of moments: a warm-started GAN starts as the same release alone does."""
     return task.rng(f"moments {settings.noise_multiplier:.6g}")
 
 
-def warm_gan_settings(task: Task) -> WarmGanSettings:
+def warm_gan_settings(task: ImageTask) -> WarmGanSettings:
     """Half of the budget for the moments, half for the critic's steps."""
     return _warm(task, steps=150, batch_size=min(2_048, task.size // 10))
 
 
-def large_warm_gan_settings(task: Task) -> WarmGanSettings:
+def large_warm_gan_settings(task: ImageTask) -> WarmGanSettings:
     """The same with more and larger steps, and larger networks: for a GPU."""
     settings = large(_warm(task, steps=2_000, batch_size=min(8_192, task.size // 4)))
     brief = {"filters": (8, 16), "features": 16, "generator_batch": 64}
     return replace(settings, **brief) if task.brief else settings
 
 
-def _warm(task: Task, *, steps: int, batch_size: int) -> WarmGanSettings:
+def _warm(task: ImageTask, *, steps: int, batch_size: int) -> WarmGanSettings:
     return calibrated(
         task.epsilon,
         delta=task.delta,
@@ -217,7 +217,7 @@ def _new_warm_gan(
     settings: WarmGanSettings,
     images: np.ndarray,
     labels: np.ndarray,
-    task: Task,
+    task: ImageTask,
     device: torch.device,
 ) -> Gan:
     rng = moments_rng(task, settings.moments)
@@ -265,7 +265,7 @@ class WganGpSettings(GanSettings):
         ]
 
 
-def wgan_gp_settings(task: Task) -> WganGpSettings:
+def wgan_gp_settings(task: ImageTask) -> WganGpSettings:
     """Those of a `PrivateGan` with a gradient penalty."""
     gan = PrivateGan(
         nn.Identity(),
@@ -287,7 +287,7 @@ def _new_wgan_gp(
     settings: WganGpSettings,
     images: np.ndarray,
     labels: np.ndarray,
-    task: Task,
+    task: ImageTask,
     device: torch.device,
 ) -> Gan:
     generator, critic = (net.to(device) for net in settings.networks(task.seed))
@@ -309,22 +309,22 @@ JITTERED = (
 )
 
 
-def moments_settings(task: Task) -> MomentsSettings:
+def moments_settings(task: ImageTask) -> MomentsSettings:
     """Those of the class moments, by a certified epsilon."""
     return class_moments.settings_for(
         task.epsilon, delta=task.delta, classes=CLASSES, shape=SHAPE, public_size=task.size
     )
 
 
-def _of_release(task: Task, settings: MomentsSettings | FeaturesSettings) -> list[Release]:
+def _of_release(task: ImageTask, settings: MomentsSettings | FeaturesSettings) -> list[Release]:
     return settings.ledger()
 
 
-def _of_run(task: Task, settings: Any) -> list[Release]:
+def _of_run(task: ImageTask, settings: Any) -> list[Release]:
     return settings.ledger(public_size=task.size)
 
 
-def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) -> Sampler:
+def _moments(task: ImageTask, settings: MomentsSettings, *, jitter: Jitter | None) -> Sampler:
     labels, rng = task.records().labels, moments_rng(task, settings)
     model = class_moments.fit(task.pixels(), labels, settings=settings, rng=rng)
 
@@ -335,19 +335,19 @@ def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) ->
     return sample
 
 
-def start_settings(task: Task) -> MomentsSettings:
+def start_settings(task: ImageTask) -> MomentsSettings:
     """Those of what the warm-started GAN starts from: half of its budget, and no more."""
     return warm_gan_settings(task).moments
 
 
-def features_settings(task: Task) -> FeaturesSettings:
+def features_settings(task: ImageTask) -> FeaturesSettings:
     """Those of DP-MERF, by a certified epsilon."""
     return random_features.settings_for(
         task.epsilon, delta=task.delta, classes=CLASSES, shape=SHAPE
     )
 
 
-def _features(task: Task, settings: FeaturesSettings) -> Sampler:
+def _features(task: ImageTask, settings: FeaturesSettings) -> Sampler:
     labels, rng = task.records().labels, task.rng("random features")
     model = feature_matching.fit(
         task.pixels(),
@@ -361,7 +361,10 @@ def _features(task: Task, settings: FeaturesSettings) -> Sampler:
 
 
 def _gan(
-    post_processing: str, settings: Callable[[Task], Any], how: Recipe, jitter: Jitter | None = None
+    post_processing: str,
+    settings: Callable[[ImageTask], Any],
+    how: Recipe,
+    jitter: Jitter | None = None,
 ) -> Method:
     made = partial(fit, recipe=how, jitter=jitter)
     return Method(post_processing, settings, _of_run, made)

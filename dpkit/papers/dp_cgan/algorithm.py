@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from dpkit.papers.dp_cgan.settings import Settings
+from dpkit.papers.dp_cgan.settings import DpCganSettings
 from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
 from dpkit.training import (
     Conditional,
@@ -30,7 +30,7 @@ from dpkit.training import (
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
 
 
-def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
+def new_gan(settings: DpCganSettings, *, seed: int, device: torch.device) -> Gan:
     """The CGAN of Figure 1, initialised as in the code: weights N(0, 2 / fan_in), biases 0."""
     rng = torch.Generator().manual_seed(seed)
     classes, hidden = settings.classes, settings.hidden
@@ -54,7 +54,7 @@ def step(
     images: Tensor,
     labels: Tensor,
     *,
-    settings: Settings,
+    settings: DpCganSettings,
     index: int,
     rng: torch.Generator,
 ) -> Record:
@@ -90,7 +90,7 @@ def basic_step(
     images: Tensor,
     labels: Tensor,
     *,
-    settings: Settings,
+    settings: DpCganSettings,
     index: int,
     rng: torch.Generator,
 ) -> Record:
@@ -111,19 +111,19 @@ def basic_step(
     return _record(index, weights, real_losses, fake_losses, generator_loss)
 
 
-def generate(gan: Gan, labels: Tensor, *, settings: Settings, rng: torch.Generator) -> Tensor:
+def generate(gan: Gan, labels: Tensor, *, settings: DpCganSettings, rng: torch.Generator) -> Tensor:
     """Images of the given labels, shape (labels, pixels), in [0, 1]."""
     with torch.no_grad():
         return gan.averaged_net(_latents(len(labels), settings, rng), labels)
 
 
-def _latents(count: int, settings: Settings, rng: torch.Generator) -> Tensor:
+def _latents(count: int, settings: DpCganSettings, rng: torch.Generator) -> Tensor:
     shape = (count, settings.latent_size)
     return 2 * torch.rand(shape, generator=rng, device=rng.device) - 1  # uniform on [-1, 1]
 
 
 def _fakes(
-    gan: Gan, labels: Tensor, settings: Settings, rng: torch.Generator
+    gan: Gan, labels: Tensor, settings: DpCganSettings, rng: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """A batch of generated images, and the labels that they were asked for."""
     if settings.clipping.fakes_use_private_labels:
@@ -144,7 +144,7 @@ def _pass(
 
 
 def _update_generator(
-    gan: Gan, fakes: Tensor, fake_labels: Tensor, settings: Settings, index: int
+    gan: Gan, fakes: Tensor, fake_labels: Tensor, settings: DpCganSettings, index: int
 ) -> Tensor | None:
     """The code's non-saturating step (the text prints log(1 - D)), on the batch's own fakes."""
     if (index + 1) % settings.discriminator_steps:

@@ -20,7 +20,7 @@ from torch import Tensor
 from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training import white_box
-from dpkit.audit.training.white_box import Run
+from dpkit.audit.training.white_box import StepTrace
 from dpkit.common import checks
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
@@ -31,7 +31,7 @@ from dpkit.papers.dp_cgan.claims import (
     epsilon,
     main_run,
 )
-from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, Settings
+from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, DpCganSettings
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import Guarantee, Release, SampledGaussian, pld
 from dpkit.training import Gan
@@ -89,7 +89,7 @@ def of_step(
     Args:
         step, new_gan, settings: as `white_box.once` takes them.
         features, labels: records to draw batches from, (records, ...) and (records,).
-        weights: name of the generator's first-layer weights in a `Run`, such as
+        weights: name of the generator's first-layer weights in a `StepTrace`, such as
             "generator_net.body.0.weight".
         columns: as `labels_seen`.
         batch: records a batch; few, so that not every batch has every label.
@@ -127,7 +127,7 @@ COLUMNS = range(SETTINGS.latent_size, SETTINGS.latent_size + SETTINGS.classes)  
 
 
 @cache
-def weights(settings: Settings, raised: float = 0.0) -> Gan:
+def weights(settings: DpCganSettings, raised: float = 0.0) -> Gan:
     """The initial networks, which are public; every logit of the discriminator `raised`."""
     gan = algorithm.new_gan(settings, seed=WEIGHTS_SEED, device=torch.device("cpu"))
     with torch.no_grad():
@@ -135,7 +135,7 @@ def weights(settings: Settings, raised: float = 0.0) -> Gan:
     return gan
 
 
-def worlds(settings: Settings, *, sure: bool, others: int = OTHERS) -> list[white_box.Batch]:
+def worlds(settings: DpCganSettings, *, sure: bool, others: int = OTHERS) -> list[white_box.Batch]:
     """A batch without the record and with it; the others have random pixels and other labels.
 
     The record is the black and white image that the discriminator most surely calls real (if sure:
@@ -149,14 +149,16 @@ def worlds(settings: Settings, *, sure: bool, others: int = OTHERS) -> list[whit
     return [white_box.Batch(images, labels), present]
 
 
-def black_and_white(settings: Settings, *, sure: bool) -> Tensor:
+def black_and_white(settings: DpCganSettings, *, sure: bool) -> Tensor:
     """White where a brighter pixel raises the logit (or lowers it), all hidden units active."""
     first, _, last, _ = weights(settings).discriminator.parameters()
     slope = (last @ first[:, : settings.pixels])[0]
     return ((slope > 0) == sure).float()
 
 
-def seen(settings: Settings, *, sure: bool, raised: float = 0.0, seed: int = 0) -> list[Run]:
+def seen(
+    settings: DpCganSettings, *, sure: bool, raised: float = 0.0, seed: int = 0
+) -> list[StepTrace]:
     """One step of either world from the same weights, with the same draws."""
     new = partial(deepcopy, weights(settings, raised))
     step = algorithm.step
@@ -167,13 +169,13 @@ def seen(settings: Settings, *, sure: bool, raised: float = 0.0, seed: int = 0) 
 
 
 @cache
-def real_shift(settings: Settings) -> float:
+def real_shift(settings: DpCganSettings) -> float:
     """How far the record moves the noised sum of real gradients, in deviations of the noise."""
     return white_box.shift(*seen(settings, sure=False))
 
 
 @cache
-def fake_shift(settings: Settings) -> float:
+def fake_shift(settings: DpCganSettings) -> float:
     """How far it moves the discriminator's update if only its label does, in those deviations.
 
     At weights with which the discriminator calls the fakes real. Along the mean direction over
@@ -186,7 +188,7 @@ def fake_shift(settings: Settings) -> float:
     return float(along.min()) / settings.noise_std
 
 
-def _moved(absent: Run, present: Run) -> Tensor:
+def _moved(absent: StepTrace, present: StepTrace) -> Tensor:
     """What the record changes in the update's gradient times the batch, the noise left out."""
     names = [f"discriminator.body.{layer}.{kind}.grad" for layer in (0, 2) for kind in KINDS]
     flat = [  # of each world: the gradient that updated, what was noised, and what came out
@@ -199,14 +201,14 @@ def _moved(absent: Run, present: Run) -> Tensor:
     return SETTINGS.expected_batch_size * update + sums - noisy
 
 
-def column_moved(run: Run) -> float:
+def column_moved(run: StepTrace) -> float:
     """1 where the generator's weights of the record's label changed in the step, else 0."""
     pair = (weights[GENERATOR_WEIGHTS] for weights in (run.before, run.after))
     (seen,) = labels_seen(*pair, columns=[COLUMNS[LABEL]])
     return float(seen)
 
 
-def label_scores(settings: Settings, rng: np.random.Generator, trials: int) -> Scores:
+def label_scores(settings: DpCganSettings, rng: np.random.Generator, trials: int) -> Scores:
     """Of `trials` first steps in each world, each with other draws: whether the column moved."""
     new = partial(deepcopy, weights(settings))
     more: Any = {"settings": settings, "of": column_moved, "rng": rng, "trials": trials}
@@ -248,7 +250,7 @@ ALONG = (
 )
 
 
-def common(settings: Settings, rate: float, steps: int) -> dict[str, Any]:
+def common(settings: DpCganSettings, rate: float, steps: int) -> dict[str, Any]:
     """What all targets store of their settings."""
     return {
         "noise_multiplier": settings.noise_multiplier,

@@ -17,7 +17,7 @@ from dpkit.papers.dp_cgan.settings import (
     PUBLIC_SIZE,
     REPAIRED,
     SETTINGS,
-    Settings,
+    DpCganSettings,
     small,
 )
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
@@ -26,19 +26,19 @@ from dpkit.privacy import rdp
 from dpkit.training import Data, Step
 
 
-class Column(NamedTuple):
+class RunsColumn(NamedTuple):
     """One column of Table 1: how its training images come about."""
 
-    settings: Settings
+    settings: DpCganSettings
     step: Step
     skipped: int  # first records left out: the code trains on the last 55,000
 
 
 COLUMNS = {
-    "cgan": Column(NON_PRIVATE, algorithm.step, 5_000),
-    "basic_dp": Column(BASIC, algorithm.basic_step, 5_000),
-    "published": Column(SETTINGS, algorithm.step, 5_000),
-    "repaired": Column(REPAIRED, algorithm.step, 0),
+    "cgan": RunsColumn(NON_PRIVATE, algorithm.step, 5_000),
+    "basic_dp": RunsColumn(BASIC, algorithm.basic_step, 5_000),
+    "published": RunsColumn(SETTINGS, algorithm.step, 5_000),
+    "repaired": RunsColumn(REPAIRED, algorithm.step, 0),
 }
 # Declared: rates follow from it. At both other scales the records are scikit-learn's digits.
 PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437, "small": 1_437}
@@ -69,7 +69,7 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
 
 def plan_pilot(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """The repaired run that was scored before Table 1's settings were chosen, one seed."""
-    column = Column(PILOT, algorithm.step, 0)
+    column = RunsColumn(PILOT, algorithm.step, 0)
     return _parts("repaired", column, 0, scale, device, progress, ("lr",))
 
 
@@ -78,7 +78,7 @@ PLANS = {"table_1": plan_table_1, "pilot": plan_pilot}
 
 def _parts(
     key: str,
-    column: Column,
+    column: RunsColumn,
     seed: int,
     scale: str,
     device: str,
@@ -87,7 +87,9 @@ def _parts(
 ) -> list[Part]:
     """A training run of a column, and the classifiers fitted to what it generates."""
     if scale in STEPS:
-        column = Column(small(column.settings, batch_size=128, steps=STEPS[scale]), column.step, 0)
+        column = RunsColumn(
+            small(column.settings, batch_size=128, steps=STEPS[scale]), column.step, 0
+        )
     settings, size = column.settings, PUBLIC_SIZES[scale]
     run = Run("dp_cgan", key, settings, seed, size, scale, "", device, progress)
     trained = run.part(partial(_train, run, column), what="train", prices=partial(_prices, run))
@@ -100,7 +102,7 @@ def _parts(
     return [trained, *fits]
 
 
-def _train(run: Run, column: Column) -> Result:
+def _train(run: Run, column: RunsColumn) -> Result:
     """Train, keep the generator in the cache, and show ten samples a class."""
     images, device, settings = _images(run.scale, "train"), run.device, run.settings
     data = Data(
@@ -129,7 +131,7 @@ def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
     return priced(proven, claimed=claimed, assumptions=settings.sampling.assumptions)
 
 
-def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:
+def _fit_on_generated(run: Run, column: RunsColumn, classifier: str) -> Result:
     """Fit a classifier to as many generated images as there are real ones; test it.
 
     Their labels are the private ones as published, balanced in the repaired run.

@@ -20,7 +20,7 @@ MAX_STEPS = 100_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class DpCganSettings:
     """A run of Algorithm 1. `noise_multiplier` is noise standard deviation / `max_grad_norm`."""
 
     clipping: RealFakeApart | RealFakeSummed
@@ -119,7 +119,7 @@ PER_TENSOR = PerTensorClipping(1.1, tensors=TENSORS)
 
 # As published. Each deviation of the code is a value here: tensors clipped one by one, fakes with
 # the private labels, shuffled batches. The learning rate is the code's (the text starts at 0.15).
-SETTINGS = Settings(
+SETTINGS = DpCganSettings(
     clipping=RealFakeApart(PER_TENSOR, PER_TENSOR, fakes_use_private_labels=True),
     noise_multiplier=1.12,
     max_grad_norm=1.1,
@@ -148,7 +148,7 @@ NON_PRIVATE = replace(
 
 # Repaired: the real gradients clipped jointly, fake examples with labels drawn uniformly (public),
 # Poisson batches, and the accountant fed with the noise that is added.
-REPAIRED = Settings(
+REPAIRED = DpCganSettings(
     clipping=RealFakeApart(FlatClipping(0.5), FlatClipping(0.5), fakes_use_private_labels=False),
     noise_multiplier=1.401,
     max_grad_norm=0.5,
@@ -180,7 +180,7 @@ PILOT = replace(
 )
 
 
-def small(settings: Settings, *, batch_size: int, steps: int) -> Settings:
+def small(settings: DpCganSettings, *, batch_size: int, steps: int) -> DpCganSettings:
     """The same method in seconds on a laptop: fewer records a batch, fewer steps."""
     sampling = replace(settings.sampling, expected_batch_size=batch_size)
     fakes = None if settings.fake_batch_size is None else batch_size

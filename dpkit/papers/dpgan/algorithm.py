@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.papers.dpgan.grouping import mean_norm_bounds
-from dpkit.papers.dpgan.settings import Settings
+from dpkit.papers.dpgan.settings import DpganSettings
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
@@ -43,15 +43,15 @@ LEAST_BOUND = 1e-6  # of a tensor whose public gradients vanish
 Rule = GroupClipping | TensorsClippedAtGroupBound
 
 
-class Now(TypedDict):
+class StepInputs(TypedDict):
     """One step of the critic."""
 
-    settings: Settings
+    settings: DpganSettings
     index: int  # number of this step, from 0
     rng: torch.Generator  # latents, mixing, noise
 
 
-def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
+def new_gan(settings: DpganSettings, *, seed: int, device: torch.device) -> Gan:
     """Both networks, initialised as torch does by default; the generator is released as it is."""
     with seeded(seed):
         judge = critic(settings).to(device)
@@ -65,7 +65,7 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     )
 
 
-def plain_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
+def plain_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[StepInputs]) -> Record:
     """WGAN-GP without clipping or noise: the GAN of the tables, and the warm start.
 
     Args:
@@ -83,7 +83,7 @@ def plain_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[Now]) -> 
     return _updated(gan, parameters, gradients, losses.detach(), kept, **now)
 
 
-def basic_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
+def basic_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[StepInputs]) -> Record:
     """Algorithm 1, lines 4-11: gradients clipped by group at fixed bounds, noised, applied.
 
     Arguments as `plain_step`; the batch may be empty. settings.clipping is a GroupClipping.
@@ -92,7 +92,7 @@ def basic_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[Now]) -> 
 
 
 def advanced_step(
-    gan: Gan, images: Tensor, labels: Tensor, *, public: Tensor, **now: Unpack[Now]
+    gan: Gan, images: Tensor, labels: Tensor, *, public: Tensor, **now: Unpack[StepInputs]
 ) -> Record:
     """Algorithm 3, lines 4-16: bounds, and by Algorithm 2 groups, from a batch of public examples.
 
@@ -108,7 +108,7 @@ def advanced_step(
     return _private(gan, images, clipping.rule(bounds), **now)
 
 
-def step_of(settings: Settings, public: Tensor) -> Step:
+def step_of(settings: DpganSettings, public: Tensor) -> Step:
     """The step for the settings' clipping, bound to the public examples if it reads them."""
     if isinstance(settings.clipping, Unclipped):
         return plain_step
@@ -121,7 +121,7 @@ def warm_start(
     gan: Gan,
     public: Tensor,
     *,
-    settings: Settings,
+    settings: DpganSettings,
     rng: torch.Generator,
     checkpoint: Checkpoints | None = None,
 ) -> Iterator[Record]:
@@ -171,7 +171,7 @@ def critic_losses(
     return critic(fake).squeeze(1) - critic(real).squeeze(1) + weight * penalty
 
 
-def fixed_rule(settings: Settings) -> GroupClipping:
+def fixed_rule(settings: DpganSettings) -> GroupClipping:
     """The rule of fixed bounds, on g_i: as published, each times the batch of one device."""
     rule = settings.clipping
     assert isinstance(rule, GroupClipping)
@@ -182,7 +182,7 @@ def fixed_rule(settings: Settings) -> GroupClipping:
 
 
 def public_bounds(
-    gan: Gan, public: Tensor, *, settings: Settings, rng: torch.Generator
+    gan: Gan, public: Tensor, *, settings: DpganSettings, rng: torch.Generator
 ) -> tuple[float, ...]:
     """A bound for each tensor: the mean norm of its gradient in a batch of public examples."""
     order = torch.randperm(len(public), generator=rng, device=rng.device)
@@ -192,7 +192,7 @@ def public_bounds(
     return mean_norm_bounds(gradients.norms(), least=LEAST_BOUND)
 
 
-def _private(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[Now]) -> Record:
+def _private(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[StepInputs]) -> Record:
     """Clip example by example, add up, noise once, divide by the batch's public size, update."""
     settings, rng = now["settings"], now["rng"]
     fakes, mixing = _partners(gan, images, settings, rng)
@@ -204,7 +204,7 @@ def _private(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[Now]) -> Record
 
 
 def _judged(
-    gan: Gan, settings: Settings, real: Tensor, fake: Tensor, mixing: Tensor
+    gan: Gan, settings: DpganSettings, real: Tensor, fake: Tensor, mixing: Tensor
 ) -> tuple[PerExample, Tensor]:
     return gradient_penalty.per_example(
         gan.discriminator, real, fake, mixing=mixing, weight=settings.penalty_weight
@@ -212,7 +212,7 @@ def _judged(
 
 
 def _partners(
-    gan: Gan, images: Tensor, settings: Settings, rng: torch.Generator
+    gan: Gan, images: Tensor, settings: DpganSettings, rng: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """For each real image a generated one, and where between the two its penalty is taken.
 
@@ -237,7 +237,7 @@ def _updated(
     losses: Tensor,
     weights: Tensor,
     *,
-    settings: Settings,
+    settings: DpganSettings,
     index: int,
     rng: torch.Generator,
 ) -> Record:
@@ -273,7 +273,7 @@ def sides(side: int, *, halvings: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def critic(settings: Settings) -> nn.Sequential:
+def critic(settings: DpganSettings) -> nn.Sequential:
     """Convolutions with biases, leaky ReLU, and a layer without bias: images to (batch, 1).
 
     Two tensors each convolution and one more: seven for MNIST. Nothing is normalised, so that each
@@ -290,7 +290,7 @@ def critic(settings: Settings) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Flatten(), last)
 
 
-def generator(settings: Settings) -> nn.Sequential:
+def generator(settings: DpganSettings) -> nn.Sequential:
     """Codes (batch, latent_size) to images in [-1, 1]: a linear layer and transposed convolutions.
 
     Batch normalisation as in the code: the examples of a batch meet, which is harmless where the

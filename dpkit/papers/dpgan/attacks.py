@@ -23,7 +23,7 @@ from dpkit.papers.dpgan.settings import (
     REPAIRED,
     SETTINGS,
     TABLE_7,
-    Settings,
+    DpganSettings,
     ungrouped,
 )
 from dpkit.papers.dpgan.variants import sized
@@ -51,7 +51,7 @@ STRAY_1 = replace(ONE_CLIP, devices=1, sampling=ShuffledBatches(64))
 
 
 @cache
-def weights(settings: Settings) -> Gan:
+def weights(settings: DpganSettings) -> Gan:
     """The initial networks, but that the critic's weights have grown where bounds are fixed."""
     gan = algorithm.new_gan(settings, seed=WEIGHTS_SEED, device=torch.device("cpu"))
     with torch.no_grad():
@@ -60,13 +60,13 @@ def weights(settings: Settings) -> Gan:
     return gan
 
 
-def grown(settings: Settings) -> float:
+def grown(settings: DpganSettings) -> float:
     """By what the critic's initial weights are multiplied."""
     return GROWN if isinstance(settings.clipping, GroupClipping) else 1.0
 
 
 @cache
-def moved(settings: Settings, instead: float | None) -> float:
+def moved(settings: DpganSettings, instead: float | None) -> float:
     """How far a white image moves what a step of the kit noises, in deviations of the noise.
 
     Networks a quarter as wide as the paper's, which changes no bound and no noise.
@@ -91,13 +91,13 @@ def moved(settings: Settings, instead: float | None) -> float:
     return white_box.shift(*seen)
 
 
-def poisson(settings: Settings, steps: int, rng: np.random.Generator, trials: int) -> Scores:
+def poisson(settings: DpganSettings, steps: int, rng: np.random.Generator, trials: int) -> Scores:
     """Runs with Poisson batches in which the record moves each release as far as a step's."""
     shift = moved(settings, None)
     return runs.poisson(rng, trials, shift=shift, rate=rate(settings), steps=steps)
 
 
-def shuffled(settings: Settings, epochs: int, rng: np.random.Generator, trials: int) -> Scores:
+def shuffled(settings: DpganSettings, epochs: int, rng: np.random.Generator, trials: int) -> Scores:
     """Runs over shuffled batches, the record in the place of a black image or the reverse."""
     apart = moved(settings, -1.0) / 2
     return runs.shuffled(rng, trials, shift=apart, batches=BATCHES, epochs=epochs)
@@ -113,7 +113,7 @@ ALONG = (
 )
 
 
-def stored(settings: Settings, steps: int) -> dict[str, Any]:
+def stored(settings: DpganSettings, steps: int) -> dict[str, Any]:
     """What a target stores of its settings."""
     return {
         "noise_multiplier": settings.noise_multiplier,
@@ -128,7 +128,7 @@ def stored(settings: Settings, steps: int) -> dict[str, Any]:
     }
 
 
-def variant(name: str, where: str, says: str, settings: Settings, steps: int) -> Target:
+def variant(name: str, where: str, says: str, settings: DpganSettings, steps: int) -> Target:
     """A slip alone, for as many steps as the paper allows."""
     return Target(
         id=f"{PAPER}/{name}",

@@ -35,7 +35,7 @@ from dpkit.papers.dpgan.settings import (
     REPAIRED,
     SETTINGS,
     TABLE_7,
-    Settings,
+    DpganSettings,
     ungrouped,
 )
 from dpkit.papers.dpgan.tables import MOST, PRINTED
@@ -51,7 +51,7 @@ BEFORE, AFTER = TABLE_7["mnist"]
 NAMES = {"mnist": "MNIST", "celeba": "CelebA", "lsun-l": "LSUN-L", "lsun-u": "LSUN-U"}
 
 
-def rate(settings: Settings) -> float:
+def rate(settings: DpganSettings) -> float:
     """Sample rate of a batch, as the code takes it."""
     return settings.expected_batch_size / settings.private_examples
 
@@ -63,12 +63,12 @@ def by_iteration(mechanism: Mechanism, iterations: int) -> Curve:
     return Curve(counts, spent, "iterations", "epsilon")
 
 
-def allowed(settings: Settings) -> int:
+def allowed(settings: DpganSettings) -> int:
     """Iterations by the code's rule, for its own number of private examples."""
     return settings.iterations_allowed(public_size=settings.private_examples)
 
 
-def charged_by_iteration(settings: Settings) -> Curve:
+def charged_by_iteration(settings: DpganSettings) -> Curve:
     """Epsilon as the code's accountant has it, along the run: RDP at the moments' orders."""
     counts = np.linspace(0, allowed(settings), 25).astype(int).tolist()
     orders, size = range(2, (settings.moments or 0) + 2), settings.private_examples
@@ -120,7 +120,7 @@ def table_7(key: str, column: str) -> Claim:
     )
 
 
-def charged(settings: Settings, steps: int) -> float:
+def charged(settings: DpganSettings, steps: int) -> float:
     """Epsilon of the steps by the code's charges, one a group, and its moments accountant."""
     ledger = settings.claimed_ledger(public_size=settings.private_examples, steps=steps)
     orders = settings.moments or 0
@@ -147,7 +147,7 @@ def priced(
     why: str,
     *,
     code: Code,
-    settings: Settings = MNIST,
+    settings: DpganSettings = MNIST,
 ) -> Claim:
     """The claim of the target epsilon, against the price of what each critic step releases."""
     return Claim(
@@ -163,7 +163,7 @@ def priced(
     )
 
 
-def groups_of(settings: Settings) -> GroupedGaussian:
+def groups_of(settings: DpganSettings) -> GroupedGaussian:
     """One critic step whose groups are charged together, with the noise of the text."""
     return GroupedGaussian(settings.noise_multiplier, settings.parts, rate(settings))
 

@@ -17,8 +17,8 @@ from dpkit.common.progress import Progress
 from dpkit.common.records import describe, json_number
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants
 from dpkit.papers.dpgan.scores import material
-from dpkit.papers.dpgan.semi_supervised import Learning
-from dpkit.papers.dpgan.settings import NON_PRIVATE, Settings
+from dpkit.papers.dpgan.semi_supervised import SemiSupervisedLearning
+from dpkit.papers.dpgan.settings import NON_PRIVATE, DpganSettings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
@@ -32,7 +32,7 @@ from dpkit.training.types import Data
 PUBLIC = "the images that bounds and the warm start read are public"
 
 
-def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
+def priced(settings: DpganSettings, *, steps: int) -> dict[str, Any]:
     """Epsilon as claimed, as the code charges it, and as it is proven, of this many steps.
 
     Proven is certified by a numerical accountant, or "inf"; assumptions are what it rests on.
@@ -65,9 +65,9 @@ JUDGED = {"paper": 60_000, "reduced": 10_000, "small": 100}  # generated; the te
 SHOWN = 50
 TESTED = 10_000  # test images of MNIST
 LEARNING = {
-    "paper": Learning(),
-    "reduced": Learning(iterations=600, width=16),
-    "small": Learning(iterations=9, width=2),
+    "paper": SemiSupervisedLearning(),
+    "reduced": SemiSupervisedLearning(iterations=600, width=16),
+    "small": SemiSupervisedLearning(iterations=9, width=2),
 }
 RECORDS = {"paper": "mnist", "reduced": "mnist", "small": "digits"}
 # Of the paper's numbers of labels, the part that is taken: the digits have 100 public images.
@@ -158,7 +158,7 @@ PLANS = {
 
 
 def new_run(
-    key: str, settings: Settings, seed: int, scale: str, device: str, progress: Progress
+    key: str, settings: DpganSettings, seed: int, scale: str, device: str, progress: Progress
 ) -> Run:
     """One GAN with one seed, of the scale's own records."""
     size, records = settings.private_examples, RECORDS[scale]

@@ -22,7 +22,7 @@ from dpkit import datasets
 from dpkit.common import checks
 from dpkit.metrics.inception import inception_score
 from dpkit.metrics.judge import CLASSIFIERS, Judge, judge
-from dpkit.papers.dpgan.semi_supervised import RATE, Classifier
+from dpkit.papers.dpgan.semi_supervised import RATE, SemiSupervisedClassifier
 from dpkit.privacy.schedules import Constant
 from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import Adam, update
@@ -177,7 +177,7 @@ def told_apart(
     device = real.device
     with seeded(seed):
         shape = (real.shape[1], real.shape[2], real.shape[3])
-        net = Classifier(shape, classes=1, width=settings.width).to(device)
+        net = SemiSupervisedClassifier(shape, classes=1, width=settings.width).to(device)
     rng = generator_on(device, reproducible_seed=seed, stream="discriminating")
     halves = [_halves(images, rng) for images in (real, made)]
     optimizer = settings.optimizer.build(net.parameters())

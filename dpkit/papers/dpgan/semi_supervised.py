@@ -22,7 +22,7 @@ RATE = Adam(Constant(1e-3))
 
 
 @dataclass(frozen=True)
-class Learning:
+class SemiSupervisedLearning:
     """How both classifiers learn; the text gives `share` and `joins`, the rest is ours.
 
     Raises:
@@ -58,7 +58,7 @@ class Learning:
         return self.share * min(passed, 1.0)
 
 
-class Losses(NamedTuple):
+class SemiSupervisedLosses(NamedTuple):
     """Mean losses of one iteration; None where the second classifier has not joined."""
 
     iteration: int
@@ -68,7 +68,7 @@ class Losses(NamedTuple):
     second: float | None  # second one, generated images by the first one's labels
 
 
-class Classifier(nn.Module):
+class SemiSupervisedClassifier(nn.Module):
     """Two convolutions and two linear layers: images, and with `code_size` their codes, to logits.
 
     "The same structure as a regular image classifier" is all that the text says of it.
@@ -108,8 +108,8 @@ class Classifier(nn.Module):
 class Pair(NamedTuple):
     """Both classifiers and what updates them."""
 
-    first: Classifier
-    second: Classifier
+    first: SemiSupervisedClassifier
+    second: SemiSupervisedClassifier
     first_optimizer: torch.optim.Optimizer
     second_optimizer: torch.optim.Optimizer
 
@@ -118,22 +118,27 @@ def new_pair(
     image_shape: tuple[int, int, int],
     *,
     code_size: int,
-    settings: Learning,
+    settings: SemiSupervisedLearning,
     seed: int,
     device: torch.device,
 ) -> Pair:
     """Both classifiers; the first has the same weights whatever the size of a code."""
     sizes = {"classes": settings.classes, "width": settings.width}
     with seeded(seed):
-        first = Classifier(image_shape, **sizes).to(device)
-        second = Classifier(image_shape, **sizes, code_size=code_size).to(device)
+        first = SemiSupervisedClassifier(image_shape, **sizes).to(device)
+        second = SemiSupervisedClassifier(image_shape, **sizes, code_size=code_size).to(device)
     built = (settings.optimizer.build(net.parameters()) for net in (first, second))
     return Pair(first, second, *built)
 
 
 def supervised(
-    pair: Pair, images: Tensor, labels: Tensor, *, settings: Learning, rng: torch.Generator
-) -> Iterator[Losses]:
+    pair: Pair,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    settings: SemiSupervisedLearning,
+    rng: torch.Generator,
+) -> Iterator[SemiSupervisedLosses]:
     """The baseline: the first classifier on labelled images alone.
 
     Args:
@@ -154,7 +159,7 @@ def supervised(
         chosen = _some(images, settings, rng)
         labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
         _update(pair.first, pair.first_optimizer, labelled)
-        yield Losses(iteration, labelled.item(), 0.0, None, None)
+        yield SemiSupervisedLosses(iteration, labelled.item(), 0.0, None, None)
 
 
 def semi_supervised(
@@ -164,10 +169,10 @@ def semi_supervised(
     generate: Callable[[Tensor], Tensor],
     *,
     code_size: int,
-    settings: Learning,
+    settings: SemiSupervisedLearning,
     rng: torch.Generator,
     codes_rng: torch.Generator,
-) -> Iterator[Losses]:
+) -> Iterator[SemiSupervisedLosses]:
     """Algorithm 4. Arguments as `supervised`, and:
 
     Args:
@@ -194,7 +199,7 @@ def semi_supervised(
             total = (1 - share) * labelled + share * generated
         _update(pair.first, pair.first_optimizer, total)
         labelled, generated, second = floats(labelled, generated, second)
-        yield Losses(iteration, labelled, share, generated, second)
+        yield SemiSupervisedLosses(iteration, labelled, share, generated, second)
 
 
 def accuracy(classifier: nn.Module, images: Tensor, labels: Tensor) -> float:
@@ -213,12 +218,15 @@ def _check(images: Tensor, labels: Tensor) -> None:
         )
 
 
-def _some(images: Tensor, settings: Learning, rng: torch.Generator) -> Tensor:
+def _some(images: Tensor, settings: SemiSupervisedLearning, rng: torch.Generator) -> Tensor:
     return torch.randint(len(images), (settings.batch_size,), generator=rng, device=rng.device)
 
 
 def _made(
-    generate: Callable[[Tensor], Tensor], code_size: int, settings: Learning, rng: torch.Generator
+    generate: Callable[[Tensor], Tensor],
+    code_size: int,
+    settings: SemiSupervisedLearning,
+    rng: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     shape = (settings.batch_size, code_size)
     codes = torch.randn(shape, generator=rng, device=rng.device)

@@ -85,7 +85,7 @@ MAX_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class DpganSettings:
     """A run of Algorithm 1 or 3. `noise_multiplier` is z, as it is charged for each group.
 
     Noise of deviation z c_g is due on group g, clipped at c_g. With `noise_over_sqrt_batch` less is
@@ -264,13 +264,13 @@ class Settings:
         )
 
 
-def ungrouped(settings: Settings) -> Settings:
+def ungrouped(settings: DpganSettings) -> DpganSettings:
     """Each tensor clipped apart, as before any grouping (the code's "basic" clipper)."""
     count = settings.tensors
     return replace(settings, clipping=GroupClipping((BOUND,) * count, tuple(range(count))))
 
 
-def automatic(settings: Settings, *, groups: int) -> Settings:
+def automatic(settings: DpganSettings, *, groups: int) -> DpganSettings:
     """The automatic grouping as the code has it, with bounds from the public examples."""
     return replace(settings, clipping=PublicClusters(groups, settings.tensors, True))
 
@@ -282,7 +282,7 @@ RISING = Linear(2e-4, 3e-4, over=2_000)
 
 # Weights apart, all biases in one group: 7 tensors in 5 groups. Of the 55,000 training images that
 # the code reads, 49,000 are private, 1,000 public, and the others unused.
-MNIST = Settings(
+MNIST = DpganSettings(
     clipping=GroupClipping((BOUND,) * 5, biases_together(is_bias(3))),
     noise_multiplier=noise_from_budget(4),
     sampling=ShuffledBatches(4 * 64),
@@ -364,7 +364,7 @@ REPAIRED = replace(
 )
 
 
-def small(settings: Settings, *, batch_size: int, steps: int) -> Settings:
+def small(settings: DpganSettings, *, batch_size: int, steps: int) -> DpganSettings:
     """The same method in seconds on a laptop: fewer records a batch, fewer steps."""
     chosen = None if settings.chosen is None else "as at paper scale, fewer steps"
     return replace(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dpkit.common import checks
 from dpkit.common.records import SCALES
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, biases_together, is_bias
-from dpkit.papers.dpgan.settings import BOUND, CLUSTERS, MNIST, NON_PRIVATE, Settings
+from dpkit.papers.dpgan.settings import BOUND, CLUSTERS, MNIST, NON_PRIVATE, DpganSettings
 from dpkit.privacy import calibrate, rdp
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import PoissonSampling
@@ -47,7 +47,7 @@ CONFIGURATIONS = {
 }
 
 
-def published(name: str, *, scale: str) -> Settings:
+def published(name: str, *, scale: str) -> DpganSettings:
     """A configuration as the code has it, on MNIST.
 
     Args:
@@ -62,7 +62,7 @@ def published(name: str, *, scale: str) -> Settings:
     return sized(replace(MNIST, clipping=clipping, warm_start=warm), scale=scale)
 
 
-def repaired(name: str, *, scale: str) -> Settings:
+def repaired(name: str, *, scale: str) -> DpganSettings:
     """The same with its repairs, at the epsilon that is claimed: the least noise for as many steps.
 
     Groups clipped jointly and charged together, Poisson batches, the noise that is charged. Fixed
@@ -77,7 +77,7 @@ def repaired(name: str, *, scale: str) -> Settings:
     )
 
 
-def matched(name: str, *, scale: str) -> Settings:
+def matched(name: str, *, scale: str) -> DpganSettings:
     """The same with its repairs, and noise with which it costs what the published run costs.
 
     Both are one Gaussian a step, whose multiplier is each part's over sqrt(parts). The published
@@ -99,14 +99,14 @@ def matched(name: str, *, scale: str) -> Settings:
     )
 
 
-def public_alone(*, scale: str) -> Settings:
+def public_alone(*, scale: str) -> DpganSettings:
     """The GAN without privacy on public images alone, for as many steps: a warm start, no more."""
     settings = sized(NON_PRIVATE, scale=scale)
     whole = settings.max_steps // settings.critic_steps
     return replace(settings, warm_start=whole, max_steps=0)
 
 
-def sized(settings: Settings, *, scale: str) -> Settings:
+def sized(settings: DpganSettings, *, scale: str) -> DpganSettings:
     """The settings at a scale: as they are, or narrower and shorter, and small ones of digits."""
     checks.one_of(SCALES, scale=scale)
     if scale == "paper":
@@ -138,7 +138,7 @@ def _clipping(
     return GroupClipping((BOUND,) * (max(groups) + 1), groups)
 
 
-def _with_repairs(name: str, scale: str) -> tuple[Settings, Settings]:
+def _with_repairs(name: str, scale: str) -> tuple[DpganSettings, DpganSettings]:
     """The published run, and the same with its repairs, for as many steps."""
     old = published(name, scale=scale)
     return old, replace(
@@ -152,7 +152,7 @@ def _with_repairs(name: str, scale: str) -> tuple[Settings, Settings]:
     )
 
 
-ARMS: dict[str, Callable[..., Settings]] = {
+ARMS: dict[str, Callable[..., DpganSettings]] = {
     "published": published,
     "matched": matched,  # repaired, at the epsilon that the published run costs
     "repaired": repaired,  # at the epsilon that is claimed

@@ -33,7 +33,7 @@ from dpkit.common.records import (
     write_json,
 )
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.store import Part, Plan
+from dpkit.papers.experiments.store import Part, PartsPlan
 
 Row = dict[str, str]  # "record", a stored file, and "summary", a line about it
 KINDS = "serial, processes:N (such as processes:4) or dask://HOST:PORT"
@@ -41,7 +41,7 @@ LOSSES = 3  # times that workers may be lost, no part being done between, before
 NAMED = 5  # parts that an error names
 
 
-class Asked(NamedTuple):
+class Sweep(NamedTuple):
     """What a table is planned from.
 
     plan: a function, or a partial of one and what can be hashed; other processes must find it too.
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 
     paper: str
     table: str
-    plan: Plan
+    plan: PartsPlan
     scale: str
     seeds: int
     device: str
@@ -62,7 +62,7 @@ class Asked(NamedTuple):
         return _planned(*made, self.scale, self.seeds, self.device, self.progress)
 
 
-class Task(NamedTuple):
+class Job(NamedTuple):
     """One part to compute and store: what travels to a worker, which plans it again by its name.
 
     settings: as they were planned where the task was made; a worker that plans others refuses.
@@ -71,7 +71,7 @@ class Task(NamedTuple):
     recompute: compute it although it is stored.
     """
 
-    asked: Asked
+    asked: Sweep
     name: str
     settings: dict[str, Any]
     folder: Path
@@ -119,7 +119,7 @@ def reproduce(
     paper: str,
     table: str,
     *,
-    plans: Mapping[str, Plan],
+    plans: Mapping[str, PartsPlan],
     scale: str = "paper",
     seeds: int = 3,
     parts: Sequence[str] | None = None,
@@ -159,7 +159,7 @@ def reproduce(
     if table not in plans:
         raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
     shown = progress if executor == "serial" else silent
-    asked = Asked(paper, table, plans[table], scale, seeds, device, shown)
+    asked = Sweep(paper, table, plans[table], scale, seeds, device, shown)
     chosen = {part.name: part for part in _chosen(asked.parts(), parts)}
     todo = tasks(asked, results=results, recompute=recompute, names=chosen)
     for task in todo:
@@ -172,7 +172,7 @@ def reproduce(
 
 
 def everything(
-    plans: Mapping[str, Mapping[str, Plan]],
+    plans: Mapping[str, Mapping[str, PartsPlan]],
     *,
     scale: str,
     seeds: int,
@@ -197,21 +197,21 @@ def everything(
         task
         for paper, tables in plans.items()
         for table, plan in tables.items()
-        for task in tasks(Asked(paper, table, plan, scale, seeds, device, shown), results=results)
+        for task in tasks(Sweep(paper, table, plan, scale, seeds, device, shown), results=results)
     ]
     yield from sweep(todo, executor=executor)
 
 
 def tasks(
-    asked: Asked, *, results: Path | None = None, recompute: bool = False, names: Any = None
-) -> list[Task]:
+    asked: Sweep, *, results: Path | None = None, recompute: bool = False, names: Any = None
+) -> list[Job]:
     """A task for each part of a table, or for those in `names` (ValueError: an unknown scale)."""
     folder = store.folder(asked.paper, asked.table, scale=asked.scale, results=results).resolve()
     chosen = [part for part in asked.parts() if names is None or part.name in names]
-    return [Task(asked, part.name, part.settings, folder, part.after, recompute) for part in chosen]
+    return [Job(asked, part.name, part.settings, folder, part.after, recompute) for part in chosen]
 
 
-def sweep(todo: Sequence[Task], *, executor: str = "serial") -> Iterator[Row]:
+def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
     """Compute and store all parts, in whatever order they finish.
 
     An error in one part does not keep the others from being computed. Where a worker is lost, what
@@ -258,7 +258,7 @@ def sweep(todo: Sequence[Task], *, executor: str = "serial") -> Iterator[Row]:
         raise PartsFailed(failures, len(todo)) from next(iter(failures.values()))
 
 
-def computed(task: Task) -> Row:
+def computed(task: Job) -> Row:
     """Compute a part and store it, or leave what is stored.
 
     Raises:
@@ -338,7 +338,7 @@ def _workers(name: str) -> Iterator[int]:
 
 
 def _attempts(
-    ready: list[Task], failures: Mapping[str, Any], jobs: int
+    ready: list[Job], failures: Mapping[str, Any], jobs: int
 ) -> Iterator[tuple[str, Row | BaseException]]:
     """What becomes of each part: its row, or its error; that of one which builds on a failure."""
     for task in [task for task in ready if task.before in failures]:
@@ -349,7 +349,7 @@ def _attempts(
     yield from run(delayed(_attempt)(task, jobs) for task in ready)
 
 
-def _attempt(task: Task, jobs: int) -> tuple[str, Row | BaseException]:
+def _attempt(task: Job, jobs: int) -> tuple[str, Row | BaseException]:
     """Compute it; what computes inside one worker of several takes one thread."""
     try:
         if jobs == 1:
@@ -382,7 +382,7 @@ def _planned(
     return plan(*args, scale=scale, seeds=seeds, device=device, progress=progress)
 
 
-def _repriced(todo: list[Task], parts: Mapping[str, Part]) -> Iterator[Row]:
+def _repriced(todo: list[Job], parts: Mapping[str, Part]) -> Iterator[Row]:
     for task in todo:
         path, prices = task.path, parts[task.name].prices
         if prices is None or not path.exists():

@@ -21,7 +21,7 @@ from dpkit.papers.experiments.store import Part, Result, part_name
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train
-from dpkit.training.types import Data, Model, R, Settings
+from dpkit.training.types import Data, Model, R, TrainingSettings
 
 CPU = torch.device("cpu")
 
@@ -167,7 +167,7 @@ class Run(NamedTuple):
 
 
 @cache
-def _steps_allowed(settings: Settings, *, public_size: int) -> int:
+def _steps_allowed(settings: TrainingSettings, *, public_size: int) -> int:
     """The settings' own, computed once: an accountant may take seconds for it."""
     return settings.steps_allowed(public_size=public_size)
 

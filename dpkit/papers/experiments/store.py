@@ -41,7 +41,7 @@ class Part(NamedTuple):
     after: str | None = None
 
 
-class Plan(Protocol):
+class PartsPlan(Protocol):
     """Lists the parts of a table or figure; its docstring is what the command line shows of it."""
 
     def __call__(

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.settings import GradientNoise, Settings
+from dpkit.papers.rdp_gan.settings import GradientNoise, RdpGanSettings
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.mechanisms import Gaussian, Mechanism
 from dpkit.privacy.sampling import mechanism, sample_rate
@@ -32,10 +32,10 @@ class Tested(NamedTuple):
     record: Record  # of its last discriminator step; not private
 
 
-class Budget(Protocol):
+class AdaptiveBudget(Protocol):
     """What a run may still spend."""
 
-    def check(self, settings: Settings, public_size: int) -> None:
+    def check(self, settings: RdpGanSettings, public_size: int) -> None:
         """Raise ValueError unless it prices the run of these settings on that many records."""
         ...
 
@@ -60,13 +60,13 @@ class PaperBudget:
     """
 
     total: float
-    settings: Settings
+    settings: RdpGanSettings
     public_size: int
     sensitivity: float
     spent: float = 0.0
 
     @classmethod
-    def of(cls, settings: Settings, public_size: int, records: str) -> "PaperBudget":
+    def of(cls, settings: RdpGanSettings, public_size: int, records: str) -> "PaperBudget":
         """The settings' target, with Table II's C for "digits" (MNIST) or "census" (Adult)."""
         if settings.target_epsilon is None:
             raise ValueError("settings.target_epsilon is None: there is no budget to keep to")
@@ -74,7 +74,7 @@ class PaperBudget:
         moved = theorems.sensitivity(LARGEST_LOSS[records], batch_size=batch)
         return cls(settings.target_epsilon, settings, public_size, moved)
 
-    def check(self, settings: Settings, public_size: int) -> None:
+    def check(self, settings: RdpGanSettings, public_size: int) -> None:
         """It prices published runs only, of the settings and size it was made for."""
         if isinstance(settings.noise, GradientNoise):
             raise ValueError(
@@ -113,10 +113,10 @@ class FilterBudget:
     """
 
     filter: RenyiFilter
-    settings: Settings
+    settings: RdpGanSettings
     public_size: int
 
-    def check(self, settings: Settings, public_size: int) -> None:
+    def check(self, settings: RdpGanSettings, public_size: int) -> None:
         """Of the settings and size it was made for: another rate would be another price."""
         _check_same(self.settings, self.public_size, settings, public_size)
 
@@ -139,7 +139,9 @@ class FilterBudget:
         return allowed
 
 
-def _check_same(own: Settings, own_size: int, settings: Settings, public_size: int) -> None:
+def _check_same(
+    own: RdpGanSettings, own_size: int, settings: RdpGanSettings, public_size: int
+) -> None:
     if own != settings or own_size != public_size:
         raise ValueError(
             f"budget must be made of the run's own settings and public_size {public_size}, got one "
@@ -153,9 +155,9 @@ def tuned(
     gan: Gan,
     data: Data,
     *,
-    settings: Settings,
+    settings: RdpGanSettings,
     correct: Callable[[Gan], float],
-    budget: Budget,
+    budget: AdaptiveBudget,
     rng: torch.Generator,
 ) -> Iterator[Tested]:
     """Run Algorithm 2 until the iterations or the budget end.

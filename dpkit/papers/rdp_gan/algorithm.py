@@ -25,7 +25,7 @@ from dpkit.papers.rdp_gan.settings import (
     MultiplicativeNoise,
     OutputErrorNoise,
     ParameterNoise,
-    Settings,
+    RdpGanSettings,
 )
 from dpkit.training import clipped_sum, per_example
 from dpkit.training.device import seeded
@@ -39,15 +39,15 @@ TEMPERATURE = 0.5  # of the softened one-hot parts of a generated record (Jang e
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
 
 
-class Now(TypedDict):
+class IterationInputs(TypedDict):
     """One step of the discriminator."""
 
-    settings: Settings
+    settings: RdpGanSettings
     index: int  # number of this step, from 0
     rng: torch.Generator  # latents and noise
 
 
-def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
+def new_gan(settings: RdpGanSettings, *, seed: int, device: torch.device) -> Gan:
     """Both networks, initialised as torch does by default (as the code has it)."""
     with seeded(seed):
         judge = discriminator(settings).to(device)
@@ -61,7 +61,9 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     )
 
 
-def loss_value_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
+def loss_value_step(
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
+) -> Record:
     """Algorithm 1, lines 6-9 and 12, as in the code: noise on the value of the loss (eq. 8).
 
     Args:
@@ -75,7 +77,9 @@ def loss_value_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[No
     return _published(gan, loss, (real, fake), **now)
 
 
-def multiplicative_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
+def multiplicative_step(
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
+) -> Record:
     """The code's later form: loss + noise * loss / value of the loss. Arguments as above."""
     real, fake = _losses(gan, features, labels, **now)
     loss = real.mean() + fake.mean()
@@ -83,7 +87,9 @@ def multiplicative_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpac
     return _published(gan, loss, (real, fake), **now)
 
 
-def output_error_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
+def output_error_step(
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
+) -> Record:
     """Eq. 9 read literally: noise on each real example's output error. Arguments as above."""
     logits, fake_logits = _logits(gan, features, labels, **now)
     real, fake = called_real(logits), called_fake(fake_logits)
@@ -93,7 +99,9 @@ def output_error_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[
     return _published(gan, loss, (real, fake), **now)
 
 
-def parameter_noise_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
+def parameter_noise_step(
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
+) -> Record:
     """The baseline of the figures, as in its code: gradient, noise on parameters, then the step."""
     at = now["settings"].noise
     assert isinstance(at, ParameterNoise)
@@ -107,7 +115,9 @@ def parameter_noise_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpa
     return _updated(gan, parameters, gradients, (real, fake), **now)
 
 
-def repaired_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
+def repaired_step(
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
+) -> Record:
     """DP-SGD on the discriminator: real gradients clipped one by one, noised on every coordinate.
 
     Generated examples say nothing of a record that earlier releases did not; their gradients are
@@ -131,7 +141,7 @@ def repaired_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]
     return _updated(gan, real.parameters, means, losses, clipped=clipped, **now)
 
 
-def generate(gan: Gan, labels: Tensor, *, settings: Settings, rng: torch.Generator) -> Tensor:
+def generate(gan: Gan, labels: Tensor, *, settings: RdpGanSettings, rng: torch.Generator) -> Tensor:
     """Records of the released generator.
 
     Returns:
@@ -144,7 +154,7 @@ def generate(gan: Gan, labels: Tensor, *, settings: Settings, rng: torch.Generat
         return drawn(outputs, settings.parts, rng=rng)
 
 
-def _fakes(gan: Gan, settings: Settings, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+def _fakes(gan: Gan, settings: RdpGanSettings, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """As many generated records as a batch has on average, labels drawn uniformly (public)."""
     count, device = settings.expected_batch_size, rng.device
     labels = torch.randint(max(settings.classes, 1), (count,), generator=rng, device=device)
@@ -154,27 +164,29 @@ def _fakes(gan: Gan, settings: Settings, rng: torch.Generator) -> tuple[Tensor, 
 
 
 def _logits(
-    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
 ) -> tuple[Tensor, Tensor]:
     fakes, fake_labels = _fakes(gan, now["settings"], now["rng"])
     return gan.discriminator(features, labels), gan.discriminator(fakes.detach(), fake_labels)
 
 
 def _losses(
-    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
 ) -> tuple[Tensor, Tensor]:
     logits, fake_logits = _logits(gan, features, labels, **now)
     return called_real(logits), called_fake(fake_logits)
 
 
 def _noise(
-    shape: tuple[int, ...], *, settings: Settings, index: int, rng: torch.Generator
+    shape: tuple[int, ...], *, settings: RdpGanSettings, index: int, rng: torch.Generator
 ) -> Tensor:
     std = settings.noise.schedule(index // settings.discriminator_steps)
     return std * torch.randn(shape, generator=rng, device=rng.device)
 
 
-def _published(gan: Gan, loss: Tensor, losses: tuple[Tensor, Tensor], **now: Unpack[Now]) -> Record:
+def _published(
+    gan: Gan, loss: Tensor, losses: tuple[Tensor, Tensor], **now: Unpack[IterationInputs]
+) -> Record:
     """The update along the gradient of `loss`: whatever was added to it, nothing is clipped."""
     parameters = list(gan.discriminator.parameters())
     return _updated(gan, parameters, torch.autograd.grad(loss, parameters), losses, **now)
@@ -186,7 +198,7 @@ def _updated(
     gradients: Sequence[Tensor],
     losses: tuple[Tensor, Tensor],
     *,
-    settings: Settings,
+    settings: RdpGanSettings,
     index: int,
     rng: torch.Generator,
     clipped: float | Tensor = 0.0,
@@ -224,12 +236,12 @@ _STEPS: dict[type, Step] = {
 }
 
 
-def step_of(settings: Settings) -> Step:
+def step_of(settings: RdpGanSettings) -> Step:
     """The step that puts the noise where `settings.noise` says."""
     return _STEPS[type(settings.noise)]
 
 
-def discriminator(settings: Settings) -> nn.Module:
+def discriminator(settings: RdpGanSettings) -> nn.Module:
     """Takes (inputs, labels), gives a logit each; initialised as torch does, from its global state.
 
     The sigmoid of text and code is part of the loss.
@@ -252,7 +264,7 @@ def discriminator(settings: Settings) -> nn.Module:
             return Convolutions(settings, width)
 
 
-def generator(settings: Settings) -> nn.Module:
+def generator(settings: RdpGanSettings) -> nn.Module:
     """Takes (latents, labels), gives `features` numbers each, before `shaped`."""
     wide = settings.latent_size + settings.classes
     match settings.network:
@@ -305,7 +317,7 @@ class Convolutions(nn.Module):
 
     piecewise_linear = True
 
-    def __init__(self, settings: Settings, width: int) -> None:
+    def __init__(self, settings: RdpGanSettings, width: int) -> None:
         super().__init__()
         self.side, self.classes = _side(settings.features), settings.classes
         self.label_scale = 1.0 if settings.label_scale is None else settings.label_scale
@@ -333,7 +345,7 @@ class Convolutions(nn.Module):
 class Deconvolutions(nn.Module):
     """Three transposed convolutions from a vector to a square; `features` of its cells are used."""
 
-    def __init__(self, settings: Settings, wide: int, width: int) -> None:
+    def __init__(self, settings: RdpGanSettings, wide: int, width: int) -> None:
         super().__init__()
         self.features = settings.features
         side = _side(self.features)

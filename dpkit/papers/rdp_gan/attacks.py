@@ -17,7 +17,7 @@ from torch import nn
 from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
-from dpkit.audit.training.white_box import Run
+from dpkit.audit.training.white_box import StepTrace
 from dpkit.common.records import describe
 from dpkit.papers.rdp_gan import algorithm, recomputed
 from dpkit.papers.rdp_gan.claims import TEXT_TOTAL, main_run
@@ -30,7 +30,7 @@ from dpkit.papers.rdp_gan.settings import (
     OUTPUT_ERROR,
     SETTINGS,
     SIGMA,
-    Settings,
+    RdpGanSettings,
     Tuning,
 )
 from dpkit.papers.targets.target import Target
@@ -56,7 +56,7 @@ FREE = "which noise comes next follows from the test records with certainty"
 WORST = "the claim is meant for any initial weights: here the generator's last layer is 0"
 
 
-def worst_case(settings: Settings) -> Gan:
+def worst_case(settings: RdpGanSettings) -> Gan:
     """Networks whose generator draws grey images: its pixels move no weight that leaves them."""
     gan = algorithm.new_gan(settings, seed=SEED, device=torch.device("cpu"))
     last = [m for m in gan.generator_net.modules() if isinstance(m, nn.Linear)][-1]
@@ -65,7 +65,7 @@ def worst_case(settings: Settings) -> Gan:
     return gan
 
 
-def batches(settings: Settings) -> tuple[white_box.Batch, white_box.Batch]:
+def batches(settings: RdpGanSettings) -> tuple[white_box.Batch, white_box.Batch]:
     """A batch of the settings' size without the record, and one with it in another's place."""
     size = settings.expected_batch_size
     without = torch.zeros(size, settings.features)
@@ -77,7 +77,10 @@ def batches(settings: Settings) -> tuple[white_box.Batch, white_box.Batch]:
 
 
 def of_step(
-    settings: Settings, of: Callable[[Run], float], rng: np.random.Generator, trials: int
+    settings: RdpGanSettings,
+    of: Callable[[StepTrace], float],
+    rng: np.random.Generator,
+    trials: int,
 ) -> Scores:
     """A statistic of the settings' own first step, without and with the record."""
     worlds = (
@@ -95,17 +98,17 @@ def of_step(
     return Scores(*worlds)
 
 
-def own_weights_moved(one: Run) -> float:
+def own_weights_moved(one: StepTrace) -> float:
     """L2 norm of the change in the weights that leave the record's own pixel."""
     return float((one.after[FIRST] - one.before[FIRST])[:, OWN].norm())
 
 
-def own_weights_reached(one: Run) -> float:
+def own_weights_reached(one: StepTrace) -> float:
     """Whether the gradient of those weights is anything but 0: 1 or 0."""
     return float(bool(one.after[f"{FIRST}.grad"][:, OWN].any()))
 
 
-def direction(settings: Settings, rng: np.random.Generator, trials: int) -> Scores:
+def direction(settings: RdpGanSettings, rng: np.random.Generator, trials: int) -> Scores:
     """Absolute cosine between the first layer's released gradient and the one without noise.
 
     With the record, but for the weights that leave the labels: generated labels move those.
@@ -115,7 +118,7 @@ def direction(settings: Settings, rng: np.random.Generator, trials: int) -> Scor
     seen = white_box.once(algorithm.loss_value_step, new, batch, settings=plain)
     true = seen.after[f"{FIRST}.grad"].double()[:, : settings.features]
 
-    def cosine(one: Run) -> float:
+    def cosine(one: StepTrace) -> float:
         own = one.after[f"{FIRST}.grad"].double()[:, : settings.features]
         return float((true * own).sum().abs() / true.norm() / own.norm())
 
@@ -171,7 +174,7 @@ def _price(ledger: Callable[[], Releases]) -> Guarantee:
     return pld.epsilon(ledger(), delta=DELTA)
 
 
-def _exact(name: str, settings: Settings, **fields: Any) -> Target:
+def _exact(name: str, settings: RdpGanSettings, **fields: Any) -> Target:
     """An exact attack on the first step of a published reading of the noise."""
     ledger = partial(settings.ledger, public_size=PUBLIC_SIZE)
     return Target(

@@ -25,8 +25,8 @@ from dpkit.papers.rdp_gan.recomputed import (
     TABLE_2,
     TOTAL,
     UNIT,
-    Column,
     Decay,
+    StatedColumn,
     accountant,
     adult_over_mnist,
     unfloored_iterations,
@@ -40,7 +40,7 @@ from dpkit.papers.rdp_gan.settings import (
     OUTPUT_ERROR,
     SETTINGS,
     SIGMA,
-    Settings,
+    RdpGanSettings,
 )
 from dpkit.privacy.mechanisms import Gaussian
 
@@ -84,7 +84,7 @@ def largest_losses() -> dict[tuple[str, int], float]:
 
 
 def iterations_claim(
-    name: str, column: Column, said: str, printed: int, kind: Kind, **fields: Any
+    name: str, column: StatedColumn, said: str, printed: int, kind: Kind, **fields: Any
 ) -> Claim:
     """A number of iterations of Table IV (MNIST) or V (Adult)."""
     table, number = ("IV", 4) if column is MNIST else ("V", 5)
@@ -99,7 +99,7 @@ def iterations_claim(
     )
 
 
-def decay_claim(decay: Decay, table: tuple[Decay, ...], column: Column) -> Claim:
+def decay_claim(decay: Decay, table: tuple[Decay, ...], column: StatedColumn) -> Claim:
     """The iterations that a noise schedule allows."""
     costs = [recomputed.cost(other) for other in table]
     return iterations_claim(
@@ -119,7 +119,7 @@ def decay_claim(decay: Decay, table: tuple[Decay, ...], column: Column) -> Claim
     )
 
 
-def tuning_claim(column: Column, factor: float, printed: int) -> Claim:
+def tuning_claim(column: StatedColumn, factor: float, printed: int) -> Claim:
     """The iterations that the rule of eq. 17 allows at best."""
     return iterations_claim(
         "ant-iterations",
@@ -136,7 +136,7 @@ def tuning_claim(column: Column, factor: float, printed: int) -> Claim:
 
 
 def _evidence(
-    name: str, compared: str, function: str, settings: Settings, **inputs: int
+    name: str, compared: str, function: str, settings: RdpGanSettings, **inputs: int
 ) -> Evidence:
     """A measurement by a function of `evidence`, which needs torch."""
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from dpkit.datasets import digits
 from dpkit.papers.claims import Measured
 from dpkit.papers.rdp_gan import algorithm
-from dpkit.papers.rdp_gan.settings import MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, Settings
+from dpkit.papers.rdp_gan.settings import MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, RdpGanSettings
 from dpkit.privacy.schedules import Constant
 from dpkit.training.batches import batches
 from dpkit.training.device import generator_on
@@ -117,7 +117,7 @@ def span(*, steps: int) -> Measured:
     return Measured(values, checksums)
 
 
-def _without_noise(settings: Settings) -> Settings:
+def _without_noise(settings: RdpGanSettings) -> RdpGanSettings:
     return replace(settings, noise=replace(settings.noise, schedule=Constant(0.0)))
 
 
@@ -130,7 +130,7 @@ def _digits() -> tuple[Data, dict[str, str]]:
 
 
 def _states(
-    settings: Settings, data: Data, steps: int
+    settings: RdpGanSettings, data: Data, steps: int
 ) -> Iterator[tuple[Gan, Batch, int, torch.Generator]]:
     """The networks before each of `steps` steps, which the caller takes, and their batches."""
 
@@ -147,7 +147,7 @@ def _other_way(
     step: Any,
     gan: Gan,
     batch: Batch,
-    settings: Settings,
+    settings: RdpGanSettings,
     index: int,
     rng: torch.Generator,
     *,

@@ -33,11 +33,19 @@ from dpkit.papers.rdp_gan.settings import (
     GradientNoise,
     MultiplicativeNoise,
     ParameterNoise,
-    Settings,
+    RdpGanSettings,
     Tuning,
 )
 from dpkit.papers.rdp_gan.tables import PRINTED_ITERATIONS
-from dpkit.papers.rdp_gan.tasks import CHANGES, INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
+from dpkit.papers.rdp_gan.tasks import (
+    CHANGES,
+    INCOME,
+    JUDGED,
+    PUBLIC_SIZES,
+    SIZES,
+    RdpGanTask,
+    task,
+)
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant
@@ -63,7 +71,7 @@ class Judged(NamedTuple):
         cls,
         key: str,
         records: str,
-        settings: Settings,
+        settings: RdpGanSettings,
         seed: int,
         scale: str,
         device: str,
@@ -84,7 +92,7 @@ class Judged(NamedTuple):
         return self.run.part(self.compute, prices=self.prices)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> RdpGanSettings:
         """Those that a GAN is trained with: in the records' form, and by digit without labels."""
         settings = replace(self.run.settings, **CHANGES[self.run.records])
         return replace(settings, classes=0) if self.by_digit else settings
@@ -120,7 +128,7 @@ class Judged(NamedTuple):
         return self.run.result(values, wanted.checksums, _shown(*made[last]) if shown else None)
 
     def _whole(
-        self, wanted: Task, settings: Settings, kept: set[int]
+        self, wanted: RdpGanTask, settings: RdpGanSettings, kept: set[int]
     ) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
         """One GAN on all records: generated records at the kept iterations, and the curve."""
         gan = algorithm.new_gan(settings, seed=self.run.seed, device=self.run.device)
@@ -141,7 +149,7 @@ class Judged(NamedTuple):
         return made, curve
 
     def _iterations(
-        self, gan: Gan, data: Data, wanted: Task, settings: Settings
+        self, gan: Gan, data: Data, wanted: RdpGanTask, settings: RdpGanSettings
     ) -> Iterator[tuple[int, float]]:
         """Train; after each iteration of the generator, how many there were, and its noise."""
         step = algorithm.step_of(settings)
@@ -155,7 +163,7 @@ class Judged(NamedTuple):
         sampled = self.run.rng("tested")
         count, share = wanted.correct, 1.0
         if isinstance(settings.noise, GradientNoise):
-            budget: adaptive.Budget = adaptive.FilterBudget(
+            budget: adaptive.AdaptiveBudget = adaptive.FilterBudget(
                 filter_for(settings, public_size=data.public_size), settings, data.public_size
             )
         else:  # the paper's accuracy, for free
@@ -174,7 +182,7 @@ class Judged(NamedTuple):
             yield one.iteration + 1, one.noise
 
     def _by_digit(
-        self, wanted: Task, settings: Settings, kept: set[int]
+        self, wanted: RdpGanTask, settings: RdpGanSettings, kept: set[int]
     ) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
         """As in the code: a GAN for each digit, trained apart; what all ten generate, together."""
         found: dict[int, list[np.ndarray]] = {i: [] for i in kept}
@@ -206,7 +214,7 @@ def on_device(data: Data, device: torch.device) -> Data:
     return data._replace(features=data.features.to(device), labels=data.labels.to(device))
 
 
-def _generated(gan: Gan, settings: Settings, count: int, rng: torch.Generator) -> Generated:
+def _generated(gan: Gan, settings: RdpGanSettings, count: int, rng: torch.Generator) -> Generated:
     labels = torch.arange(count, device=rng.device) % max(settings.classes, 1)
     made = algorithm.generate(gan, labels, settings=settings, rng=rng)
     return made.cpu().numpy(), labels.cpu().numpy()
@@ -218,7 +226,7 @@ def _shown(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return ((images[chosen] + 1) * 127.5).round().astype(np.uint8).reshape(-1, 28, 28)
 
 
-def _priced(settings: Settings, public_size: int) -> dict[str, Any]:
+def _priced(settings: RdpGanSettings, public_size: int) -> dict[str, Any]:
     """The run's claim, by the paper or by us, and its guarantee: by PLD, by the filter, or none."""
     if settings.tuning is not None and settings.tuning.count_noise > 0:
         proven = filter_for(settings, public_size=public_size).guarantee()
@@ -341,16 +349,16 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
     return parts
 
 
-def _sized(settings: Settings, scale: str) -> Settings:
+def _sized(settings: RdpGanSettings, scale: str) -> RdpGanSettings:
     return settings if scale == "paper" else replace(settings, iterations=ITERATIONS[scale])
 
 
-def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> Settings:
+def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> RdpGanSettings:
     size, count = PUBLIC_SIZES[records][scale], ITERATIONS[scale]
     return repaired(records, target_epsilon=epsilon, public_size=size, iterations=count, **more)
 
 
-def _dcgan(records: str, scale: str) -> dict[str, Settings]:
+def _dcgan(records: str, scale: str) -> dict[str, RdpGanSettings]:
     """The text's networks and rates: published (a label-conditional GAN), and repaired."""
     repaired_runs = {
         f"repaired-{e:g}": replace(_repaired(records, scale, e), network=DCGAN.network)
@@ -375,7 +383,7 @@ def _real(records: str, scale: str) -> Part:
     return Part(part_name("real", 0), {"records": records, "judged": JUDGED[scale]}, 0, compute)
 
 
-def _codes(wanted: Task) -> np.ndarray:
+def _codes(wanted: RdpGanTask) -> np.ndarray:
     parts = wanted.data.features.split(SIZES, 1)
     return torch.stack([part.argmax(1) for part in parts], 1).numpy()
 
@@ -446,7 +454,7 @@ def plan_ablations(*, scale: str, seeds: int, device: str, progress: Progress) -
     ]
 
 
-def other_settings(scale: str) -> dict[str, Settings]:
+def other_settings(scale: str) -> dict[str, RdpGanSettings]:
     """Epsilon 5 with the batch, the discriminator's rate or both of epsilon 0.5, and the reverse.
 
     The noise is calibrated anew for each: all keep their epsilon.
@@ -454,7 +462,7 @@ def other_settings(scale: str) -> dict[str, Settings]:
     made = partial(_repaired, "digits", scale)
     low, high = made(0.5), made(5.0)
 
-    def like(other: Settings, one: Settings) -> Settings:
+    def like(other: RdpGanSettings, one: RdpGanSettings) -> RdpGanSettings:
         return replace(one, discriminator_optimizer=other.discriminator_optimizer)
 
     smaller = made(5.0, batch_size=low.expected_batch_size)
@@ -467,7 +475,7 @@ def other_settings(scale: str) -> dict[str, Settings]:
     }
 
 
-def other_baselines(scale: str) -> dict[str, Settings]:
+def other_baselines(scale: str) -> dict[str, RdpGanSettings]:
     """DP-GAN without its noise, without its largest norm, and longer with one step each."""
     noise = DP_GAN.noise
     assert isinstance(noise, ParameterNoise)
@@ -481,7 +489,7 @@ def other_baselines(scale: str) -> dict[str, Settings]:
     return found | {"dp-gan-longer": longer}
 
 
-def other_labels(scale: str) -> dict[str, Settings]:
+def other_labels(scale: str) -> dict[str, RdpGanSettings]:
     """The text's networks with a heavier label, with the code's rates, and with both.
 
     And the code's networks, which Table IV trains digit by digit, as one GAN that sees the label.

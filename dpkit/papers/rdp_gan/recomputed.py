@@ -16,7 +16,7 @@ import numpy as np
 from dpkit.papers.claims import Curve
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA, Tuning
-from dpkit.papers.rdp_gan.theorems import ConditionFails, Setting
+from dpkit.papers.rdp_gan.theorems import ConditionFails, TheoremSetting
 from dpkit.privacy import gdp, moments, pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian
@@ -25,8 +25,8 @@ from dpkit.privacy.schedules import ExponentialDecay, Schedule, StepDecay, TimeD
 TOTAL = 0.5  # the total epsilon of sections V-A3 and V-E
 
 
-def _setting(sample_rate: float, sensitivity: float) -> Setting:
-    return Setting(
+def _setting(sample_rate: float, sensitivity: float) -> TheoremSetting:
+    return TheoremSetting(
         sample_rate=sample_rate,
         sensitivity=sensitivity,
         discriminator_steps=DISCRIMINATOR_STEPS,
@@ -34,7 +34,7 @@ def _setting(sample_rate: float, sensitivity: float) -> Setting:
     )
 
 
-class Column(NamedTuple):
+class StatedColumn(NamedTuple):
     """One cell of Table II: a data set at a batch size, its C and what is printed for C / |X|."""
 
     data: str
@@ -50,7 +50,7 @@ class Column(NamedTuple):
         return theorems.sensitivity(self.largest_loss, batch_size=self.batch)
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> TheoremSetting:
         """What the paper's theorems ask for, but for the noise."""
         return _setting(self.batch / self.size, self.sensitivity)
 
@@ -67,8 +67,8 @@ class Decay(NamedTuple):
     printed: int
 
 
-ADULT = Column("Adult", 64, 20_000, 20.0, 0.3125, "as printed")
-MNIST = Column(
+ADULT = StatedColumn("Adult", 64, 20_000, 20.0, 0.3125, "as printed")
+MNIST = StatedColumn(
     "MNIST",
     64,
     60_000,
@@ -79,9 +79,9 @@ MNIST = Column(
 )
 TABLE_2 = (
     ADULT,
-    Column("Adult", 128, 20_000, 23.0, 0.1796),
+    StatedColumn("Adult", 128, 20_000, 23.0, 0.1796),
     MNIST,
-    Column("MNIST", 128, 60_000, 28.0, 0.2187),
+    StatedColumn("MNIST", 128, 60_000, 28.0, 0.2187),
 )
 TABLE_4 = (
     Decay("time", TimeDecay(SIGMA, 0.05), 657),
@@ -199,7 +199,7 @@ def tuning_epsilon() -> float:
     return 0.0 if scales[0] == scales[1] else math.inf
 
 
-def most_tuned_iterations(column: Column, factor: float) -> float:
+def most_tuned_iterations(column: StatedColumn, factor: float) -> float:
     """Iterations that the rule of eq. 17 allows at threshold 0.5 and the best accuracies.
 
     The noise stays only after a rise by 0.5, of which no three in a row fit within [0, 1]: the best
@@ -223,7 +223,7 @@ def iterations_by_noise(decay: Decay) -> Curve:
     return Curve(steps, [decay.schedule(t) for t in steps], "iteration", "noise on the loss")
 
 
-def scheduled_iterations(schedule: Schedule, column: Column) -> float:
+def scheduled_iterations(schedule: Schedule, column: StatedColumn) -> float:
     """Iterations within the total by Theorem 4, the noise following `schedule`."""
     noises = map(schedule, count())
     return float(theorems.iterations_within(TOTAL, noises, **column.setting))

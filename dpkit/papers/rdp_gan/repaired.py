@@ -6,7 +6,7 @@ from functools import cache
 
 from dpkit.common import checks
 from dpkit.papers.rdp_gan.schedule_calibration import initial_noise
-from dpkit.papers.rdp_gan.settings import DELTA, SETTINGS, GradientNoise, Settings, Tuning
+from dpkit.papers.rdp_gan.settings import DELTA, SETTINGS, GradientNoise, RdpGanSettings, Tuning
 from dpkit.privacy.accountants.filters import RenyiFilter, best_order
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
@@ -71,7 +71,7 @@ def repaired(
     rate: float | None = None,
     iterations: int = SETTINGS.iterations,
     batch_size: int | None = None,
-) -> Settings:
+) -> RdpGanSettings:
     """A repaired run that stays within target_epsilon (delta 1e-5, add-remove).
 
     Args:
@@ -122,7 +122,7 @@ def repaired(
     return replace(settings, tuning=tuning)
 
 
-def filter_for(settings: Settings, *, public_size: int) -> RenyiFilter:
+def filter_for(settings: RdpGanSettings, *, public_size: int) -> RenyiFilter:
     """The filter of a tuned run, its order chosen from the plan without tuning, beforehand."""
     tuning, target = settings.tuning, settings.target_epsilon
     assert tuning is not None
@@ -134,7 +134,7 @@ def filter_for(settings: Settings, *, public_size: int) -> RenyiFilter:
     return RenyiFilter.for_target(target, delta=settings.target_delta, order=order)
 
 
-def _base(records: str, iterations: int, *, high: bool) -> Settings:
+def _base(records: str, iterations: int, *, high: bool) -> RdpGanSettings:
     """All but noise and sampling; `high` for epsilons of 2 and more."""
     if records == "digits":
         generator, discriminator, label_scale = 1e-3, 2e-3 if high else 1e-3, 20.0

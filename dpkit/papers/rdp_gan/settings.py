@@ -175,7 +175,7 @@ class Dcgan:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RdpGanSettings:
     """A run of Algorithm 1 (with `tuning`: Algorithm 2). Iterations are the generator's.
 
     Args:
@@ -257,7 +257,7 @@ TEXT_RATE = Adam(Constant(5e-5))
 
 # Text and code together: the text's schedule (batch 64, n_d 5, n_g 1,000), the code's networks and
 # rates. The noise is the text's, on the value of the loss.
-SETTINGS = Settings(
+SETTINGS = RdpGanSettings(
     noise=LossValueNoise(Constant(SIGMA)),
     sampling=ShuffledBatches(64),
     generator_optimizer=CODE_RATE,

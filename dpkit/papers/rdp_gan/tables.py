@@ -16,7 +16,7 @@ import numpy as np
 
 from dpkit.papers.experiments.store import Shown, Stored, joined, mean, spread, values
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
+from dpkit.papers.rdp_gan.recomputed import TABLE_2, StatedColumn
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS
 from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
 from dpkit.privacy import pld
@@ -190,7 +190,7 @@ def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[di
 
 
 def figure_3(
-    column: Column, noises: Sequence[float], *, iterations: int = 1
+    column: StatedColumn, noises: Sequence[float], *, iterations: int = 1
 ) -> dict[str, list[float]]:
     """Epsilon of generator iterations by noise on the loss: by the paper, eq. 23, and certified.
 

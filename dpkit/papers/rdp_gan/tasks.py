@@ -34,7 +34,7 @@ CHANGES: dict[str, dict[str, Any]] = {  # fields of Settings that follow from th
 }
 
 
-class Task(NamedTuple):
+class RdpGanTask(NamedTuple):
     """Records as network input, and what a generated set is worth.
 
     accuracy: the paper's: the share of generated records that a classifier trained on real ones
@@ -55,7 +55,7 @@ class Task(NamedTuple):
 
 
 @cache
-def task(name: str, *, scale: str) -> Task:
+def task(name: str, *, scale: str) -> RdpGanTask:
     """Digits or census records: real ones at scale "paper", embedded ones at the other scales.
 
     Raises:
@@ -69,7 +69,7 @@ def task(name: str, *, scale: str) -> Task:
     raise ValueError(f"name must be digits or census, got {name!r}")
 
 
-def _digits(scale: str) -> Task:
+def _digits(scale: str) -> RdpGanTask:
     load = datasets.mnist if scale == "paper" else datasets.digits
     train, test = load(split="train"), load(split="test")
     private, held_out = 2 * train.flat() - 1, 2 * test.flat() - 1
@@ -97,7 +97,7 @@ def _digits(scale: str) -> Task:
     size = PUBLIC_SIZES["digits"][scale]
     data = Data(_tensor(private), torch.from_numpy(train.labels), size)
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
-    return Task("digits", data, CHANGES["digits"], checksums, accuracy, judge, correct)
+    return RdpGanTask("digits", data, CHANGES["digits"], checksums, accuracy, judge, correct)
 
 
 @cache
@@ -124,7 +124,7 @@ def _spread(images: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(found))
 
 
-def _census(scale: str) -> Task:
+def _census(scale: str) -> RdpGanTask:
     from sklearn.linear_model import LogisticRegression
 
     load = datasets.adult_8 if scale == "paper" else datasets.census
@@ -166,7 +166,7 @@ def _census(scale: str) -> Task:
     data = Data(encoded, unused, PUBLIC_SIZES["census"][scale])
     name = train.attrs["name"]
     checksums = {f"{name} {w}": f.attrs["checksum"] for f, w in ((train, "train"), (test, "test"))}
-    return Task("census", data, CHANGES["census"], checksums, accuracy, judge, correct)
+    return RdpGanTask("census", data, CHANGES["census"], checksums, accuracy, judge, correct)
 
 
 def _tensor(features: np.ndarray) -> torch.Tensor:

@@ -13,7 +13,7 @@ from dpkit.common import checks
 BEST_ORDER = 2.0  # order^2 / (order - 1) is least there: Theorem 1 names no order
 
 
-class Setting(TypedDict):
+class TheoremSetting(TypedDict):
     """What Theorems 2 to 4 ask for beside the order and the noise."""
 
     sample_rate: float
@@ -122,7 +122,9 @@ def theorem_2(
     return eq_15(renyi, discriminator_steps=discriminator_steps, delta=delta)
 
 
-def theorem_3(order: float = BEST_ORDER, *, noise_std: float, **setting: Unpack[Setting]) -> float:
+def theorem_3(
+    order: float = BEST_ORDER, *, noise_std: float, **setting: Unpack[TheoremSetting]
+) -> float:
     """Theorem 3, eq. 16: epsilon_g of one generator iteration, by post-processing that of eq. 15.
 
     Arguments and errors as `theorem_2`.
@@ -131,7 +133,11 @@ def theorem_3(order: float = BEST_ORDER, *, noise_std: float, **setting: Unpack[
 
 
 def theorem_4(
-    order: float = BEST_ORDER, *, generator_steps: int, noise_std: float, **setting: Unpack[Setting]
+    order: float = BEST_ORDER,
+    *,
+    generator_steps: int,
+    noise_std: float,
+    **setting: Unpack[TheoremSetting],
 ) -> float:
     """Theorem 4: n_g epsilon_g. The paper keeps delta; basic composition makes it n_g delta.
 
@@ -144,7 +150,7 @@ def theorem_4(
 
 
 def iterations_within(
-    target_epsilon: float, noises: Iterable[float], **setting: Unpack[Setting]
+    target_epsilon: float, noises: Iterable[float], **setting: Unpack[TheoremSetting]
 ) -> int:
     """Generator iterations, of those in `noises`, whose sum by Theorem 4 is within the target.
 
@@ -168,7 +174,9 @@ def iterations_within(
     return done
 
 
-def noise_for(total_epsilon: float, *, generator_steps: int, **setting: Unpack[Setting]) -> float:
+def noise_for(
+    total_epsilon: float, *, generator_steps: int, **setting: Unpack[TheoremSetting]
+) -> float:
     """The noise_std at which Theorem 4 gives `total_epsilon` (Algorithm 2, line 4).
 
     Args:

@@ -23,8 +23,8 @@ from dpkit.common.records import code_version, write_bytes
 from dpkit.common.show import at_most
 from dpkit.papers.claims import OUTCOMES, check
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.reproduce import Asked
-from dpkit.papers.experiments.store import Plan, Shown, Stored
+from dpkit.papers.experiments.reproduce import Sweep
+from dpkit.papers.experiments.store import PartsPlan, Shown, Stored
 
 SCALES = {
     "paper": "The papers' own data sets, sizes and numbers of steps.",
@@ -45,7 +45,7 @@ TOGETHER = 6  # curves a figure
 def write(
     path: Path,
     papers: Sequence[ModuleType],
-    plans: Mapping[str, Mapping[str, Plan]],
+    plans: Mapping[str, Mapping[str, PartsPlan]],
     *,
     scale: str,
     seeds: int,
@@ -63,7 +63,7 @@ def write(
     sections, records = [], []
     for paper in papers:
         asked = [
-            Asked(paper.NAME, name, plan, scale, seeds, device)
+            Sweep(paper.NAME, name, plan, scale, seeds, device)
             for name, plan in plans[paper.NAME].items()
         ]
         stored = {one.table: _wanted(one, results) for one in asked}
@@ -84,7 +84,7 @@ def write(
 
 
 def _section(
-    paper: ModuleType, asked: Sequence[Asked], stored: Mapping[str, Stored], results: Path | None
+    paper: ModuleType, asked: Sequence[Sweep], stored: Mapping[str, Stored], results: Path | None
 ) -> dict[str, Any]:
     """One paper's section; of each verdict its name, its mark, and how many claims have it."""
     tables = [_table(one, stored[one.table], results) for one in asked]
@@ -103,7 +103,7 @@ def _section(
     }
 
 
-def _table(asked: Asked, stored: Stored, results: Path | None) -> dict[str, Any]:
+def _table(asked: Sweep, stored: Stored, results: Path | None) -> dict[str, Any]:
     """What is planned and stored of one table, and how each stored part came about."""
     name, plan = asked.table, asked.plan
     where = {"scale": asked.scale, "results": results}
@@ -128,7 +128,7 @@ def _table(asked: Asked, stored: Stored, results: Path | None) -> dict[str, Any]
     }
 
 
-def _wanted(asked: Asked, results: Path | None) -> dict[str, Any]:
+def _wanted(asked: Sweep, results: Path | None) -> dict[str, Any]:
     """The stored parts that this run asked for: not those of more seeds."""
     names = {part.name for part in asked.parts()}
     stored = store.load(asked.paper, asked.table, scale=asked.scale, results=results)
@@ -172,7 +172,7 @@ def _template() -> Any:
     return env.get_template("page.html")
 
 
-class Grid(NamedTuple):
+class PictureGrid(NamedTuple):
     """A table as text.
 
     heads: of each column its name, and what its numbers are ("" where that is said elsewhere).
@@ -185,7 +185,7 @@ class Grid(NamedTuple):
     rows: list[list[str]]
 
 
-def grid(shown: Shown, stored: Mapping[str, Stored]) -> Grid:
+def grid(shown: Shown, stored: Mapping[str, Stored]) -> PictureGrid:
     """A report's table from the stored parts of all plans of its paper, by plan.
 
     A column's lowest and highest value stand in brackets beside it. What its name or its unit calls
@@ -193,7 +193,7 @@ def grid(shown: Shown, stored: Mapping[str, Stored]) -> Grid:
     """
     rows = [_folded(row) for row in shown.rows(*(stored.get(name, {}) for name in shown.of))]
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    return Grid(
+    return PictureGrid(
         shown.title,
         [(column.replace("_", " "), shown.units.get(column, "")) for column in columns],
         [any(_number(row.get(column)) for row in rows) for column in columns],
@@ -262,21 +262,21 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float | Ranged) and not isinstance(value, bool)
 
 
-class Drawn(NamedTuple):
+class DrawnPicture(NamedTuple):
     """A PNG and what it shows in words."""
 
     png: bytes
     words: str
 
 
-def samples(images: np.ndarray, words: str) -> Drawn:
+def samples(images: np.ndarray, words: str) -> DrawnPicture:
     """The first stored sample images side by side, dark on white.
 
     Args:
         images: uint8 (images, height, width).
         words: what they are.
     """
-    return Drawn(png(255 - np.concatenate(list(images[:SHOWN]), axis=1)), words)
+    return DrawnPicture(png(255 - np.concatenate(list(images[:SHOWN]), axis=1)), words)
 
 
 def png(grey: np.ndarray) -> bytes:
@@ -291,7 +291,7 @@ def png(grey: np.ndarray) -> bytes:
     )
 
 
-def curves(stored: Stored, of: str) -> list[Drawn]:
+def curves(stored: Stored, of: str) -> list[DrawnPicture]:
     """Scores along training of a table's first seeds, a few runs a figure.
 
     Empty where no part has a curve of two points, or matplotlib is not installed.
@@ -314,7 +314,7 @@ def _curves(stored: Stored) -> Iterator[tuple[str, tuple[str, str, Mapping[str, 
             yield name, (along, score, curve)
 
 
-def _drawn(some: dict[str, tuple[str, str, Mapping[str, Any]]], of: str) -> Drawn:
+def _drawn(some: dict[str, tuple[str, str, Mapping[str, Any]]], of: str) -> DrawnPicture:
     from dpkit.common import plots
 
     along, score, _ = next(iter(some.values()))
@@ -326,4 +326,4 @@ def _drawn(some: dict[str, tuple[str, str, Mapping[str, Any]]], of: str) -> Draw
         y=SCORES[score],
     )
     words = f"{of}: {SCORES[score]} by {AXES[along]} of {', '.join(some)} (seed 0)"
-    return Drawn(plots.picture(drawn, words).png(), words)
+    return DrawnPicture(plots.picture(drawn, words).png(), words)

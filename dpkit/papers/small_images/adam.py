@@ -15,7 +15,7 @@ from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.mechanisms.base import Floats
 
 
-class Batch(NamedTuple):
+class AdamBatch(NamedTuple):
     """One step's gradients (batch, dims) and its noise before it is scaled, N(0, 1), (dims,)."""
 
     gradients: Floats
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 
 def trajectory(
     *, steps: int, batch_size: int, dims: int, shortest: float, rng: np.random.Generator
-) -> Iterator[Batch]:
+) -> Iterator[AdamBatch]:
     """Made-up gradients of one training run: a direction that drifts, and each example's own.
 
     Args:
@@ -38,10 +38,10 @@ def trajectory(
         raw = 0.1 * common + rng.standard_normal((batch_size, dims))
         wanted = shortest * 10 ** rng.random((batch_size, 1))  # (batch, 1) L2 norms
         raw *= wanted / np.linalg.norm(raw, axis=1, keepdims=True)
-        yield Batch(raw, rng.standard_normal(dims))
+        yield AdamBatch(raw, rng.standard_normal(dims))
 
 
-def released(batch: Batch, *, max_grad_norm: float, noise_multiplier: float) -> Floats:
+def released(batch: AdamBatch, *, max_grad_norm: float, noise_multiplier: float) -> Floats:
     """DP-SGD's mean gradient (dims,): clipped sum plus noise of deviation z C, over the batch."""
     checks.non_negative(noise_multiplier=noise_multiplier)
     norms = np.linalg.norm(batch.gradients, axis=1)[None]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpkit.papers.small_images.settings import Settings
+from dpkit.papers.small_images.settings import SmallImagesSettings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.training import (
     Gan,
@@ -30,7 +30,7 @@ from dpkit.training import (
 SLOPE = 0.2  # of the critic's leaky ReLUs
 
 
-def sides(settings: Settings) -> list[int]:
+def sides(settings: SmallImagesSettings) -> list[int]:
     """Sides of the critic's feature maps, from the image's on: each convolution halves them."""
     found = [settings.side]
     for _ in range(3):
@@ -38,7 +38,7 @@ def sides(settings: Settings) -> list[int]:
     return found
 
 
-def critic(settings: Settings) -> nn.Module:
+def critic(settings: SmallImagesSettings) -> nn.Module:
     """Images (batch, 1, side, side) to scores (batch, 1), without normalisation.
 
     Convolutions of 5x5 with stride 2, of `capacity`, twice and four times as many filters.
@@ -51,7 +51,7 @@ def critic(settings: Settings) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * wide * last**2, 1))
 
 
-def generator(settings: Settings) -> nn.Module:
+def generator(settings: SmallImagesSettings) -> nn.Module:
     """Latents (batch, latent_size) to images (batch, 1, side, side) in [-1, 1].
 
     The critic's structure transposed. It sees latents alone, so that its examples may meet in a
@@ -77,7 +77,7 @@ def generator(settings: Settings) -> nn.Module:
 AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
 
 
-def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
+def new_gan(settings: SmallImagesSettings, *, seed: int, device: torch.device) -> Gan:
     """Both networks, initialised as torch does by default (as the code has it).
 
     `generator_net` stays in training mode between steps; `averaged_net`, which is released, in
@@ -100,7 +100,7 @@ def step(
     features: Tensor,
     labels: Tensor,
     *,
-    settings: Settings,
+    settings: SmallImagesSettings,
     index: int,
     rng: torch.Generator,
 ) -> Record:
@@ -135,7 +135,7 @@ def plain_step(
     features: Tensor,
     labels: Tensor,
     *,
-    settings: Settings,
+    settings: SmallImagesSettings,
     index: int,
     rng: torch.Generator,
 ) -> Record:
@@ -155,12 +155,14 @@ def plain_step(
     return _record(index, losses.detach(), generator_loss, 0.0)
 
 
-def step_of(settings: Settings) -> Step:
+def step_of(settings: SmallImagesSettings) -> Step:
     """The step for what is clipped, or for what is not."""
     return plain_step if isinstance(settings.clipping, Unclipped) else step
 
 
-def generate(gan: Gan, count: int, *, settings: Settings, rng: torch.Generator) -> Tensor:
+def generate(
+    gan: Gan, count: int, *, settings: SmallImagesSettings, rng: torch.Generator
+) -> Tensor:
     """`count` images of the released generator, (count, 1, side, side), in [-1, 1]."""
     with torch.no_grad():
         parts = [
@@ -171,35 +173,39 @@ def generate(gan: Gan, count: int, *, settings: Settings, rng: torch.Generator) 
     return torch.cat([empty, *parts])
 
 
-class Watched(NamedTuple):
+class WatchedNorms(NamedTuple):
     """The critic on some real images. It describes private data: do not release it."""
 
     losses: Tensor  # (images,) what the critic minimises
     norms: Tensor  # (images,) L2 norm of each example's gradient over all parameters
 
 
-def watch(gan: Gan, features: Tensor, *, settings: Settings, rng: torch.Generator) -> Watched:
+def watch(
+    gan: Gan, features: Tensor, *, settings: SmallImagesSettings, rng: torch.Generator
+) -> WatchedNorms:
     """Losses and gradient norms of real images, each beside a released generator's; no update."""
     fakes = generate(gan, len(features), settings=settings, rng=rng)
     mixing = torch.rand(len(features), generator=rng, device=rng.device)
     parts = zip(*(x.split(AT_MOST) for x in (features, fakes, mixing)), strict=True)
     found = [_per_example(gan, settings, *part) for part in parts]
     norms = [gradients.norms().square().sum(0).sqrt() for gradients, _ in found]
-    return Watched(torch.cat([losses for _, losses in found]), torch.cat(norms))
+    return WatchedNorms(torch.cat([losses for _, losses in found]), torch.cat(norms))
 
 
-def _per_example(gan: Gan, settings: Settings, real: Tensor, fake: Tensor, mixing: Tensor):
+def _per_example(
+    gan: Gan, settings: SmallImagesSettings, real: Tensor, fake: Tensor, mixing: Tensor
+):
     return gradient_penalty.per_example(
         gan.discriminator, real, fake, mixing=mixing, weight=settings.penalty_weight
     )
 
 
-def _latents(count: int, settings: Settings, rng: torch.Generator) -> Tensor:
+def _latents(count: int, settings: SmallImagesSettings, rng: torch.Generator) -> Tensor:
     return torch.randn(count, settings.latent_size, generator=rng, device=rng.device)
 
 
 def _beside(
-    gan: Gan, features: Tensor, settings: Settings, rng: torch.Generator
+    gan: Gan, features: Tensor, settings: SmallImagesSettings, rng: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """A generated image for each real one, each made by itself, and the place between the two.
 
@@ -214,7 +220,7 @@ def _beside(
 
 
 def _update_generator(
-    gan: Gan, settings: Settings, index: int, rng: torch.Generator
+    gan: Gan, settings: SmallImagesSettings, index: int, rng: torch.Generator
 ) -> Tensor | None:
     """Before each `critic_steps`-th critic step: the generator's loss is -D of what it makes."""
     if index % settings.critic_steps:
@@ -234,7 +240,7 @@ def _update_critic(
     gan: Gan,
     parameters: Sequence[Tensor],
     sums: Sequence[Tensor],
-    settings: Settings,
+    settings: SmallImagesSettings,
     index: int,
     *,
     batch_size: int,

@@ -32,7 +32,7 @@ from dpkit.papers.small_images.settings import (
     PUBLIC_SIZE,
     REPAIRED,
     SETTINGS,
-    Settings,
+    SmallImagesSettings,
 )
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import Adjacency, Guarantee, Release, pld, rdp
@@ -118,7 +118,7 @@ OTHERS, CAPACITY = 3, 8  # records beside the one, and the critic's width, where
 
 
 @cache
-def shift(settings: Settings) -> float:
+def shift(settings: SmallImagesSettings) -> float:
     """How far a white image moves what a step of the kit noises, in deviations of the noise."""
     settings = replace(settings, capacity=CAPACITY)
     new = algorithm.new_gan(settings, seed=WEIGHTS_SEED, device=torch.device("cpu"))

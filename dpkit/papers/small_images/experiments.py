@@ -27,7 +27,7 @@ from dpkit.papers.small_images.settings import (
     ORDERS,
     PUBLIC_SIZES,
     RECORDS,
-    Settings,
+    SmallImagesSettings,
     settings_of,
 )
 from dpkit.privacy import pld, rdp
@@ -51,7 +51,7 @@ def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progr
     The plan is "common" or a figure's; scale "small" takes the digits, 12 steps of tiny networks.
     """
     return [
-        Curve.of(
+        FidCurve.of(
             key,
             settings,
             seed,
@@ -84,7 +84,7 @@ PLANS = {
 }
 
 
-class Curve(NamedTuple):
+class FidCurve(NamedTuple):
     """A run whose generator is scored on the way.
 
     every: steps from one point of the curve to the next; the last step is a point too.
@@ -101,7 +101,7 @@ class Curve(NamedTuple):
     def of(
         cls,
         key: str,
-        settings: Settings,
+        settings: SmallImagesSettings,
         seed: int,
         every: int,
         *,
@@ -110,7 +110,7 @@ class Curve(NamedTuple):
         records: str = "mnist",
         images: int = IMAGES,
         samples: bool = False,
-    ) -> "Curve":
+    ) -> "FidCurve":
         """The run that the figure calls `key`, on an image set of the kit, "mnist" or "digits"."""
         classifier, size = describe(CLASSIFIERS[records]), PUBLIC_SIZES[records]
         also = {"records": records, "every": every, "images": images, "classifier": classifier}

@@ -29,7 +29,7 @@ REDUCED_NOISE = 0.462  # the least, in thousandths, with which these steps cost 
 
 
 @dataclass(frozen=True)
-class Settings:
+class SmallImagesSettings:
     """A run of Algorithm 2. `noise_multiplier` is noise standard deviation / clip norm.
 
     Args:
@@ -179,7 +179,7 @@ class Settings:
 ADAM = Adam(Constant(4e-4), betas=(0.5, 0.9))
 
 # As published: the run that all three figures share.
-SETTINGS = Settings(
+SETTINGS = SmallImagesSettings(
     clipping=FlatClipping(1.0),
     noise_multiplier=0.5,
     sampling=ShuffledBatches(128),
@@ -207,7 +207,9 @@ REPAIRED = replace(
 )
 
 
-def small(settings: Settings, *, batch_size: int, steps: int, capacity: int) -> Settings:
+def small(
+    settings: SmallImagesSettings, *, batch_size: int, steps: int, capacity: int
+) -> SmallImagesSettings:
     """The same method in less time: smaller networks, fewer records a batch, fewer steps."""
     sampling = replace(settings.sampling, expected_batch_size=batch_size)
     chosen = None if settings.chosen is None else "as at paper scale, smaller and shorter"
@@ -223,8 +225,8 @@ SMALL = replace(
 
 
 def reduced(
-    settings: Settings, *, capacity: int = REDUCED_CAPACITY, steps: int = REDUCED_STEPS
-) -> Settings:
+    settings: SmallImagesSettings, *, capacity: int = REDUCED_CAPACITY, steps: int = REDUCED_STEPS
+) -> SmallImagesSettings:
     """The same run on the same MNIST for a machine without accelerator: smaller and shorter.
 
     What has a target epsilon gets the noise that `REDUCED_STEPS` steps need.
@@ -242,7 +244,7 @@ RECORDS = {"paper": "mnist", "reduced": "mnist", "small": "digits"}
 FIGURES = ("figure_1", "figure_2", "figure_3")
 
 
-def _tiny(settings: Settings) -> Settings:
+def _tiny(settings: SmallImagesSettings) -> SmallImagesSettings:
     """The same run of seconds on the digits; what has a target epsilon has the noise of `SMALL`."""
     capacity = max(settings.capacity // 8, 1)
     shorter = small(settings, batch_size=64, steps=12, capacity=capacity)
@@ -251,7 +253,7 @@ def _tiny(settings: Settings) -> Settings:
     return replace(shorter, noise_multiplier=SMALL.noise_multiplier, chosen=SMALL.chosen)
 
 
-def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
+def settings_of(plan: str, *, scale: str) -> dict[str, SmallImagesSettings]:
     """The runs of "common" or of a figure by name; of a figure without those in `common`."""
     checks.one_of(("common", *FIGURES), plan=plan)
     checks.one_of(SCALES, scale=scale)

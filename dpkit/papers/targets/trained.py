@@ -23,7 +23,7 @@ PRIVATE, STEP, GAN = "private/model.py", "private/release.py", "private/gan.py"
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainedRun:
     """What a run is asked for: from it noise and price follow.
 
     Args:
@@ -64,10 +64,10 @@ class Run:
 
 
 ORDINARY = 1000  # records beside the canaries
-CANARIES = Run(8.0, 32, 0.8, ORDINARY + 10_000)
-ALONE = Run(8.0, 4, 1.0, 101)
-WEIGHTS = Run(10.0, 4, 1.0, 1000)
-GENERATOR = Run(8.0, 300, 0.1, 1200)
+CANARIES = TrainedRun(8.0, 32, 0.8, ORDINARY + 10_000)
+ALONE = TrainedRun(8.0, 4, 1.0, 101)
+WEIGHTS = TrainedRun(10.0, 4, 1.0, 1000)
+GENERATOR = TrainedRun(8.0, 300, 0.1, 1200)
 SAMPLES = 2000  # generated
 
 
@@ -110,7 +110,7 @@ def generator_nearest(rng: np.random.Generator, trials: int) -> Scores:
     return generators.nearest_scores(rng, trained, samples=SAMPLES)
 
 
-def _target(name: str, run: Run, **rest: Any) -> Target:
+def _target(name: str, run: TrainedRun, **rest: Any) -> Target:
     settings = run.settings() | rest.pop("settings", {})
     return Target(
         f"training/{name}", "mechanism", proven=run.proven, delta=DELTA, settings=settings, **rest

@@ -227,7 +227,7 @@ def _sum_of_products(pairs: list[Pass]) -> Tensor:
     return total
 
 
-class Linear(Outer):
+class LinearLayer(Outer):
     """y = W x + b at each position of (batch, ..., in)."""
 
     def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
@@ -478,7 +478,7 @@ def _by_entry(rows: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
 
 
 KINDS: dict[type[nn.Module], Kind] = {
-    nn.Linear: Linear(),
+    nn.Linear: LinearLayer(),
     nn.Conv2d: Conv2d(),
     nn.ConvTranspose2d: ConvTranspose2d(),
     nn.Embedding: Embedding(),

@@ -16,7 +16,7 @@ FEATURES, LABELS = torch.from_numpy(IMAGES.flat()), torch.from_numpy(IMAGES.labe
 COLUMNS = range(100, 110)
 
 
-def answers(run: settings.Settings) -> attacks.Reconstructed:
+def answers(run: settings.DpCganSettings) -> attacks.Reconstructed:
     return attacks.of_step(
         algorithm.step,
         partial(algorithm.new_gan, run, seed=1, device=torch.device("cpu")),

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from dpkit.course.exercises import homework
-from dpkit.course.exercises.homework import FAULTS, Homework, Settings
+from dpkit.course.exercises.homework import FAULTS, Homework, HomeworkSettings
 from dpkit.privacy import Release, SampledGaussian, pld
 
 DIRECTIONS = np.array([[1.0, 0, 0, 0], [1, 1, 1, 1], [-1, -1, 1, 1]])
 LENGTHS = np.concatenate([np.geomspace(1e-2, 1e2, 81), [0.5]])
 RECORDS = [length * d / np.linalg.norm(d) for d in DIRECTIONS for length in LENGTHS]
-COUNTED = [name for name, fault in FAULTS.items() if math.isfinite(fault.covered(Settings(1, 2)))]
+COUNTED = [
+    name for name, fault in FAULTS.items() if math.isfinite(fault.covered(HomeworkSettings(1, 2)))
+]
 
 
 class Noise:
@@ -29,7 +31,7 @@ class Noise:
 
 
 def task(name: str, *, steps: int = 1, noise: float = 1.25) -> Homework:
-    return Homework(name, Settings(noise, FAULTS[name].clip_norm, steps=steps))
+    return Homework(name, HomeworkSettings(noise, FAULTS[name].clip_norm, steps=steps))
 
 
 def published(one: Homework, records, rng, *, right: bool = False):

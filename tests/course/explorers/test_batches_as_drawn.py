@@ -18,7 +18,7 @@ VALUES = {
 def test_rows_are_the_pairs_of_each_way():
     explorer = BatchesAsDrawn()
     result = explorer.compute(**VALUES)
-    run = as_drawn.Run(1.0, 600, 60_000, 100)
+    run = as_drawn.DrawnRun(1.0, 600, 60_000, 100)
     assert tuple(result["found"]) == QUICK
     assert LATER in explorer.table(result).text()
     result = explorer.late(result)

@@ -152,7 +152,7 @@ def test_plans_have_parts_at_both_scales(name):
     for scale in ("paper", "reduced"):
         parts = experiments.PLANS[name](scale=scale, seeds=2, device="cpu", progress=silent)
         assert len({part.name for part in parts}) == len(parts) >= 2
-        assert {part.settings["type"] for part in parts} <= {"Settings", "AgdSettings"}
+        assert {part.settings["type"] for part in parts} <= {"AdadpSettings", "AgdSettings"}
 
 
 def test_reduced_runs_are_judged_and_priced_agd_by_its_filter(monkeypatch, tmp_path):

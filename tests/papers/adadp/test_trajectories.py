@@ -11,9 +11,9 @@ from dpkit.papers.adadp.trajectories import (
     BEALE,
     BEALE_AS_PRINTED,
     OBJECTIVES,
-    Grid,
     Objective,
-    Setting,
+    TrajectoryGrid,
+    TrajectorySetting,
     adadp,
     distances,
     dp_sgd,
@@ -56,7 +56,9 @@ def test_beale_with_its_last_term_cubed_has_no_least_value():
     assert BEALE.value(x, 2.0).min() > 0
 
 
-def by_line(name: str, one: Objective, start, setting: Setting, normals) -> list[list[float]]:
+def by_line(
+    name: str, one: Objective, start, setting: TrajectorySetting, normals
+) -> list[list[float]]:
     """One run by Algorithm 1, line by line and number by number."""
     rate, noise, norm = setting
     at, squares, history = [float(z) for z in start], [0.0, 0.0], [0.0, 0.0]
@@ -87,10 +89,10 @@ def test_a_trajectory_is_that_of_the_algorithm(steps, noise: float):
     """In 30 steps from two starts at once, each with a setting of its own."""
     starts = np.array([[1.0, 1.5], [-2.0, 0.5]])
     normals = np.random.default_rng(1).standard_normal((30, 2, 2))
-    setting = Setting(np.array([0.01, 0.03]), np.full(2, noise), np.array([1.0, 4.0]))
+    setting = TrajectorySetting(np.array([0.01, 0.03]), np.full(2, noise), np.array([1.0, 4.0]))
     found = np.stack(list(steps(BEALE, starts, setting, normals)), axis=1)
     for i in (0, 1):
-        own = Setting(*(float(np.asarray(value)[i]) for value in setting))
+        own = TrajectorySetting(*(float(np.asarray(value)[i]) for value in setting))
         exact = by_line(steps.__name__, BEALE, starts[i], own, normals[:, i])
         np.testing.assert_allclose(found[i], exact, rtol=1e-8)
 
@@ -99,7 +101,7 @@ def test_a_distance_is_the_mean_over_iterations():
     """Without noise there is none, and plain descent may diverge."""
     starts = np.array([[1.0, 1.5]])
     normals = np.random.default_rng(2).standard_normal((20, 1, 2))
-    setting = Setting(0.01, 1.0, 1.0)
+    setting = TrajectorySetting(0.01, 1.0, 1.0)
     noisy, clipped = (
         by_line("adadp", ROSENBROCK, starts[0], setting._replace(noise_multiplier=z), normals[:, 0])
         for z in (1.0, 0.0)
@@ -108,7 +110,7 @@ def test_a_distance_is_the_mean_over_iterations():
     found, unclipped = distances(adadp, ROSENBROCK, starts, setting, normals)
     assert found == pytest.approx(exact, rel=1e-8)
     assert 0 < unclipped[0] < math.inf
-    told = np.array([[4.0, 4.0]]), Setting(0.1, 0.0, 1.0), np.ones((50, 1, 2))
+    told = np.array([[4.0, 4.0]]), TrajectorySetting(0.1, 0.0, 1.0), np.ones((50, 1, 2))
     for steps in (adadp, dp_sgd):
         found, unclipped = distances(steps, BEALE, *told)
         assert found == 0
@@ -116,19 +118,19 @@ def test_a_distance_is_the_mean_over_iterations():
 
 
 def test_a_grid_is_every_combination_with_the_same_noise():
-    grid = Grid(2, (0.01, 0.1), (1.0,), (1.0, 4.0), seeds=2, iterations=10)
+    grid = TrajectoryGrid(2, (0.01, 0.1), (1.0,), (1.0, 4.0), seeds=2, iterations=10)
     clipped, unclipped = over_grid(dp_sgd, BEALE, grid)
     assert clipped.shape == unclipped.shape == (4, 2, 1, 2, 2)
     points = trajectories.lattice(BEALE, 2)
     assert sorted(map(tuple, points)) == [(-1.5, -1.5), (-1.5, 1.5), (1.5, -1.5), (1.5, 1.5)]
     normals = np.random.default_rng(1).standard_normal((10, 2))[:, None]
-    one, _ = distances(dp_sgd, BEALE, points[2:3], Setting(0.1, 1.0, 4.0), normals)
+    one, _ = distances(dp_sgd, BEALE, points[2:3], TrajectorySetting(0.1, 1.0, 4.0), normals)
     assert clipped[2, 1, 0, 1, 1] == pytest.approx(one[0], rel=1e-12)
 
 
 def test_the_evidence_of_a_small_grid():
     """Shares are shares, and what is near both ways round does not exceed either."""
-    values = trajectories.trajectories(Grid(2, (0.01, 0.1), (1.0,), (1.0,), 2, 20)).values
+    values = trajectories.trajectories(TrajectoryGrid(2, (0.01, 0.1), (1.0,), (1.0,), 2, 20)).values
     assert (values["settings"], values["functions"]) == (8, len(OBJECTIVES) - 1)
     shares = [value for name, value in values.items() if name.endswith(("share", "nearer"))]
     assert all(0 <= share <= 1 for share in shares)

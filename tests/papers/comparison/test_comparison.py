@@ -17,7 +17,7 @@ from dpkit.metrics.judge import Learning, as_images
 from dpkit.metrics.trained_on_synthetic import Protocol, logistic
 from dpkit.papers.comparison import experiments, methods, tables
 from dpkit.papers.comparison.experiments import LEARNINGS
-from dpkit.papers.comparison.methods import METHODS, Task
+from dpkit.papers.comparison.methods import METHODS, ImageTask
 from dpkit.papers.comparison.tables import PROTOCOLS, PUBLISHED
 from dpkit.privacy import pld
 from dpkit.synthesizers.feature_matching import Matching
@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 
 def task(epsilon=10.0, **changed):
-    return Task("digits", 1_437, epsilon, 1e-5, 0, "cpu", silent)._replace(**changed)
+    return ImageTask("digits", 1_437, epsilon, 1e-5, 0, "cpu", silent)._replace(**changed)
 
 
 def test_every_part_says_what_it_is():
@@ -76,7 +76,7 @@ def smallest(monkeypatch, tmp_path):
     """Give a test its own cache, few images and examples, and a judge that hardly learns."""
     for module in ("papers.experiments.run", "metrics.judge"):
         monkeypatch.setattr(f"dpkit.{module}.cache_dir", lambda: tmp_path)
-    few = experiments.Scale((10.0,), 120, Protocol(epochs=1, held_out=20), 120)
+    few = experiments.ComparisonScale((10.0,), 120, Protocol(epochs=1, held_out=20), 120)
     monkeypatch.setitem(experiments.SCALES, "small", few)
     monkeypatch.setattr(methods, "Matching", partial(Matching, batch=20))
     quick = Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)

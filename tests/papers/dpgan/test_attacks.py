@@ -9,7 +9,7 @@ import pytest
 
 from dpkit.papers.claims import check
 from dpkit.papers.dpgan import attacks, claims
-from dpkit.papers.dpgan.settings import MNIST, REPAIRED, SETTINGS, Settings
+from dpkit.papers.dpgan.settings import MNIST, REPAIRED, SETTINGS, DpganSettings
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.wrong_clipping import (
     NoiseOverSqrtBatch,
@@ -25,7 +25,7 @@ VARIANTS = sorted(BY_ID.keys() - {"published", "repaired"})
 NOISE = MNIST.noise_multiplier  # that is charged
 
 
-def most(settings: Settings) -> float:
+def most(settings: DpganSettings) -> float:
     """How far a record can move what is noised: every part by its bound, over the noise on it."""
     return settings.noise_divisor * sqrt(settings.parts) / settings.noise_multiplier
 

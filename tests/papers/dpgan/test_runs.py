@@ -17,7 +17,7 @@ from dpkit.common.records import SCALES
 from dpkit.papers import dpgan as paper
 from dpkit.papers.dpgan import experiments, scores, tables, variants
 from dpkit.papers.dpgan.scores import material
-from dpkit.papers.dpgan.semi_supervised import Learning
+from dpkit.papers.dpgan.semi_supervised import SemiSupervisedLearning
 from dpkit.papers.dpgan.settings import MNIST, SETTINGS
 from dpkit.papers.dpgan.tables import MOST
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
@@ -309,7 +309,7 @@ def classified(key, gan, learning):
 def test_classifiers_of_few_labels(quick: Path, kind: str):
     settings = tiny(variants.repaired("all", scale="reduced"))
     gan = run_of(settings) if kind == "semi-supervised" else None
-    one = classified(kind, gan, Learning(iterations=6, batch_size=4, width=1))
+    one = classified(kind, gan, SemiSupervisedLearning(iterations=6, batch_size=4, width=1))
     values = one.compute().values
     assert values["labels"] == 20
     assert 0 <= values["accuracy"] <= 1
@@ -321,7 +321,7 @@ def test_classifiers_of_few_labels(quick: Path, kind: str):
 
 def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
     """With no share of generated images both are right as often: batches and weights agree."""
-    learning = Learning(iterations=6, batch_size=4, width=1, share=0.0)
+    learning = SemiSupervisedLearning(iterations=6, batch_size=4, width=1, share=0.0)
     gan = run_of(tiny(variants.repaired("all", scale="reduced")))
     found = [classified("one", one, learning).compute().values for one in (None, gan)]
     assert found[0]["accuracy"] == found[1]["accuracy"]

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")
 SHAPE = (1, 8, 8)
 CODE = 3
-SETTINGS = semi.Learning(
+SETTINGS = semi.SemiSupervisedLearning(
     iterations=6, batch_size=3, width=2, classes=4, optimizer=Sgd(Constant(0.5))
 )
 
@@ -120,7 +120,7 @@ def test_it_is_the_listing():
 
 
 def test_the_share_rises_slowly_from_a_third_on():
-    long = semi.Learning(iterations=301)
+    long = semi.SemiSupervisedLearning(iterations=301)
     shares = [long.share_at(t) for t in range(301)]
     assert long.joined_at == 100
     assert shares[:101] == [0.0] * 101
@@ -146,7 +146,7 @@ def test_without_a_share_it_is_the_baseline_to_the_bit():
 
 
 def test_the_second_sees_the_code():
-    net = semi.Classifier(SHAPE, classes=4, width=2, code_size=CODE)
+    net = semi.SemiSupervisedClassifier(SHAPE, classes=4, width=2, code_size=CODE)
     images = labelled(2)[0]
     codes = torch.randn(2, CODE, generator=rng(5))
     assert net(images, codes).shape == (2, 4)
@@ -157,7 +157,7 @@ def test_the_second_sees_the_code():
 
 def test_both_learn_what_can_be_learned():
     """Four images that are told apart: all right after enough steps, with a share or without."""
-    settings = semi.Learning(
+    settings = semi.SemiSupervisedLearning(
         iterations=120, batch_size=8, width=4, classes=4, optimizer=Adam(Constant(5e-3))
     )
     data = torch.eye(4).repeat_interleave(16, 1).view(4, *SHAPE), torch.arange(4)
@@ -176,10 +176,10 @@ def test_accuracy_is_the_share_of_right_answers():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: semi.Learning(share=math.nan), r"share must lie in \[0, 1\]"),
-        (lambda: semi.Learning(joins=1.5), r"joins must lie in \[0, 1\]"),
-        (lambda: semi.Learning(iterations=0), "iterations must be an integer >= 1"),
-        (lambda: semi.Learning(classes=1), "classes must be an integer >= 2"),
+        (lambda: semi.SemiSupervisedLearning(share=math.nan), r"share must lie in \[0, 1\]"),
+        (lambda: semi.SemiSupervisedLearning(joins=1.5), r"joins must lie in \[0, 1\]"),
+        (lambda: semi.SemiSupervisedLearning(iterations=0), "iterations must be an integer >= 1"),
+        (lambda: semi.SemiSupervisedLearning(classes=1), "classes must be an integer >= 2"),
         (lambda: whole(SETTINGS, labelled(0)), "at least one image"),
         (
             lambda: semi.accuracy(pair_for(SETTINGS).first, labelled()[0], labelled(3)[1]),

@@ -15,7 +15,7 @@ from dpkit.papers.dpgan.settings import (
     CLUSTERS,
     PUBLISHED,
     TABLE_7,
-    Settings,
+    DpganSettings,
     automatic,
     noise_from_budget,
     small,
@@ -94,7 +94,7 @@ VARIANTS = {
 }
 
 
-def rule_of(settings: Settings) -> GroupClipping | TensorsClippedAtGroupBound:
+def rule_of(settings: DpganSettings) -> GroupClipping | TensorsClippedAtGroupBound:
     """A step's clipping rule; public bounds are made up."""
     if isinstance(settings.clipping, PublicClusters):
         return settings.clipping.rule(np.geomspace(0.1, 3.0, settings.tensors).tolist())
@@ -296,7 +296,9 @@ def test_bad_values_are_refused(call, message: str):
 @pytest.mark.parametrize("settings", [REPAIRED, MNIST, dpgan.NON_PRIVATE])
 @pytest.mark.parametrize("ledger", ["ledger", "poisson_ledger", "claimed_ledger"])
 @pytest.mark.parametrize("steps", [math.nan, -1, 2.5])
-def test_a_number_of_steps_that_is_none_is_refused_at_once(settings: Settings, ledger: str, steps):
+def test_a_number_of_steps_that_is_none_is_refused_at_once(
+    settings: DpganSettings, ledger: str, steps
+):
     with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
         getattr(settings, ledger)(public_size=SIZE, steps=steps)
 

@@ -15,8 +15,8 @@ from dpkit.common import files
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import (
     LOSSES,
-    Asked,
     PartsFailed,
+    Sweep,
     computed,
     reproduce,
     sweep,
@@ -156,7 +156,7 @@ def test_only_what_is_asked_for_is_waited_for(results):
 
 def test_two_sweeps_at_once_share_the_parts(results, tmp_path):
     """Each of two processes is given all parts: a lock leaves each part to one of them."""
-    asked = Asked("made_up", "table_1", made_up_table.plan, "reduced", 3, "cpu")
+    asked = Sweep("made_up", "table_1", made_up_table.plan, "reduced", 3, "cpu")
     both = [task for task in tasks(asked, results=results) for _ in range(2)]
     rows = Parallel(n_jobs=2)(delayed(computed)(task) for task in both)
     said = Counter("stored already" in row["summary"] for row in rows)
@@ -166,7 +166,7 @@ def test_two_sweeps_at_once_share_the_parts(results, tmp_path):
 
 def chained(results, first):
     """Three tasks, the second after the first and the third after the second."""
-    asked = Asked("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
+    asked = Sweep("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
     one, two, three, *_ = tasks(asked, results=results)
     return [one._replace(after=first), two._replace(after=one.name), three._replace(after=two.name)]
 
@@ -184,7 +184,7 @@ def test_parts_that_wait_for_each_other_are_refused(results):
 
 
 def test_a_worker_that_plans_other_settings_refuses(results):
-    asked = Asked("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
+    asked = Sweep("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
     task = tasks(asked, results=results)[0]
     with pytest.raises(ValueError, match=r"with other settings here \(i differ\).*same version"):
         computed(task._replace(settings={"i": 1}))

@@ -102,7 +102,7 @@ def test_the_rule_on_neighbouring_sets():
 
 
 @pytest.mark.parametrize(("column", "factor"), [(MNIST, 0.8), (ADULT, 0.7)])
-def test_no_accuracies_allow_more_iterations(column: recomputed.Column, factor: float):
+def test_no_accuracies_allow_more_iterations(column: recomputed.StatedColumn, factor: float):
     """Of 20,000 random sequences none does better; nor does eq. 18's mean, by search."""
     most = recomputed.most_tuned_iterations(column, factor)
     rng = np.random.default_rng(0)
@@ -141,7 +141,7 @@ def test_printed_iterations_of_three_schedules_have_no_budget_in_common(table):
 def test_numbers_within_explanations():
     said = BY_NAME["sigma-10-is-0.5"].explanation
 
-    def total(order: float, column: recomputed.Column = ADULT, noise: float = 10.0) -> float:
+    def total(order: float, column: recomputed.StatedColumn = ADULT, noise: float = 10.0) -> float:
         return theorems.theorem_4(order, generator_steps=1_000, noise_std=noise, **column.setting)
 
     needed = 10 * math.sqrt(total(2) / 0.5)

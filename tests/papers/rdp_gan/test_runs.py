@@ -77,7 +77,7 @@ def made_up(records, features):
         assert len(made) == len(asked) == (SIZE if records == "census" else JUDGED)
         return {"accuracy": accuracy(made, asked), "mean": float(np.mean(made))}
 
-    return tasks.Task(
+    return tasks.RdpGanTask(
         records,
         Data(rows, labels, SIZE),
         changes,

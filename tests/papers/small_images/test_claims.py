@@ -72,7 +72,7 @@ def test_what_is_said_of_a_replaced_record():
     assert f"between {pair.lower:.1f} and {pair.epsilon:.1f}, certified" in claim.explanation
     assert f"{claims.epsilon(ledger):.1f} by the theorem" in claim.explanation
     assert pair.lower < claim.compute() < pair.epsilon < rdp.epsilon(ledger, delta=1e-5).epsilon
-    run = as_drawn.Run(1.0, 128, PUBLIC_SIZE, 40 * (PUBLIC_SIZE // 128))
+    run = as_drawn.DrawnRun(1.0, 128, PUBLIC_SIZE, 40 * (PUBLIC_SIZE // 128))
     pair = as_drawn.shuffled(run, delta=1e-5)
     said = f"between {at_least(pair.lower, 3)} and {at_most(pair.epsilon)}"
     assert said in BY_ID["shuffled-against-poisson"].explanation

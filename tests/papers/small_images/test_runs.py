@@ -13,7 +13,7 @@ from dpkit.papers import small_images as paper
 from dpkit.papers.experiments import run, store
 from dpkit.papers.experiments.reproduce import reproduce
 from dpkit.papers.small_images import experiments, tables
-from dpkit.papers.small_images.experiments import COLUMNS, Curve
+from dpkit.papers.small_images.experiments import COLUMNS, FidCurve
 from dpkit.papers.small_images.settings import (
     DIGITS_SIZE,
     EVERY,
@@ -35,7 +35,7 @@ def tiny(settings=paper.SMALL, **changes):
     sampling = type(settings.sampling)(8)
     settings = replace(settings, sampling=sampling, **SIZES)
     fields = {"device": "cpu", "records": "digits", "images": 40, **changes}
-    return Curve.of("tiny", settings, 0, 2, **fields)
+    return FidCurve.of("tiny", settings, 0, 2, **fields)
 
 
 def isolate(patch, folder):
@@ -206,9 +206,9 @@ def test_figures_are_planned_on_mnist_at_both_scales():
     assert (settings.capacity, settings.clipping) == (16, FlatClipping(100.0))
     with pytest.raises(ValueError, match="plan must be one of common, figure_1"):
         settings_of("figure_4", scale="paper")
-    base = Curve.of("base", paper.SETTINGS, 0, EVERY["paper"])
+    base = FidCurve.of("base", paper.SETTINGS, 0, EVERY["paper"])
     assert base.points() == [469 * epoch for epoch in range(1, 41)]
-    assert Curve.of("short", replace(paper.SETTINGS, max_steps=5), 0, 7).points() == [5]
+    assert FidCurve.of("short", replace(paper.SETTINGS, max_steps=5), 0, 7).points() == [5]
 
 
 def stored(key, inception, settings, *, seed=0, private=True):

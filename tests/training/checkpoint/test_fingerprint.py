@@ -22,7 +22,7 @@ from dpkit.privacy.schedules import Constant
 from dpkit.training.checkpoint import Checkpoints, described, spent
 from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.networks import Conditional
-from dpkit.training.types import Measured
+from dpkit.training.types import StepRecord
 
 pytestmark = pytest.mark.torch
 
@@ -316,7 +316,7 @@ DIFFERENT = [
     *(PerCoordinateClipping((np.array([1 + last]),)) for last in (0, 2.0**-52)),
     *(Colour.RED, Colour.BLUE, Plain(), SHUFFLED, Plain(bounds=(np.ones(2),))),
     *(Plain(bounds=[np.ones(2)]), step, another_step, partial(step), partial(step, 1)),
-    *(Plain, Scaled, torch.float32, torch.float64, Measured(1, 1, 0.0, None, 0.0)),
+    *(Plain, Scaled, torch.float32, torch.float64, StepRecord(1, 1, 0.0, None, 0.0)),
 ]
 
 
