@@ -36,7 +36,7 @@ from dpkit.private.networks import (
 )
 from dpkit.private.plan import calibrated
 from dpkit.private.release import (
-    AT_MOST,
+    MICROBATCH_SIZE,
     CurrentBatch,
     PerExampleOf,
     RowLoss,
@@ -97,7 +97,7 @@ class Private:
         reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
             knows the seed takes the noise off again, and the statement says so; from two runs with
             one seed anybody can.
-        at_most: examples at a time, for the memory.
+        microbatch_size: examples at a time, for the memory.
 
     Raises:
         ValueError: a number is out of range, data hold NaN, or the optimiser is of another network.
@@ -119,13 +119,13 @@ class Private:
         transform: Transform | None = None,
         budget: Budget | None = None,
         reproducible_seed: int | None = None,
-        at_most: int = AT_MOST,
+        microbatch_size: int = MICROBATCH_SIZE,
     ) -> None:
         check_budget(budget)
         check_network(net, "net")
         check_optimizer(optimizer, net)
         self._data = tensors(*data)
-        self._at_most = checks.whole(1, at_most=at_most)
+        self._microbatch_size = checks.whole(1, microbatch_size=microbatch_size)
         self.plan = calibrated(
             epsilon,
             delta=delta,
@@ -274,7 +274,7 @@ class Private:
         first = name not in self._tried
         if not len(rows[0]) or not (first or now_and_then()):
             return nullcontext()
-        few = [row[: self._at_most] for row in rows]
+        few = [row[: self._microbatch_size] for row in rows]
         places = [*self._memory, *extents(*self._drawn.rows)]
         stepping = Watched("the optimizer", places, remedy="let it compute no gradient itself")
         if first and loss is not None:
@@ -291,7 +291,7 @@ class Private:
 
     def _passes(self, of: PerExampleOf, *rows: Tensor) -> None:
         with Watched("the loss", self._memory, remedy=PUBLIC), undisturbed(self.net):
-            clipped_sum(of, *rows, rule=self.plan.clipping, at_most=self._at_most)
+            clipped_sum(of, *rows, rule=self.plan.clipping, microbatch_size=self._microbatch_size)
 
     def _on_extreme_labels(self, run: Callable[..., Any], rows: Sequence[Tensor]) -> None:
         """The same rows, of these records: a label out of range is found before the run begins."""
@@ -318,7 +318,9 @@ class Private:
         self._drawn.unused = False
         self.steps_done += 1
         with precision(tf32=False):
-            found = released(of, *rows, plan=self.plan, rng=self._rng, at_most=self._at_most)
+            found = released(
+                of, *rows, plan=self.plan, rng=self._rng, microbatch_size=self._microbatch_size
+            )
         self.optimizer.zero_grad()
         with own_step(self.optimizer), watched:
             update(self.optimizer, found.parameters, found.means)

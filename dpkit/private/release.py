@@ -20,7 +20,7 @@ from dpkit.training.gradients import MixesExamples, functional, refused, self_ch
 from dpkit.training.gradients.by_products import PerExample
 from dpkit.training.gradients.self_check import extents, meet
 
-AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = 1024  # examples at a time, so that no Poisson batch is too large for the memory
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
 REMEDY = (
     "pass those that the loop yields, or views of their rows (to change images on the way, give "
@@ -249,7 +249,11 @@ class Released(NamedTuple):
 
 
 def released(
-    of: PerExampleOf, *rows: Tensor, plan: Plan, rng: torch.Generator, at_most: int = AT_MOST
+    of: PerExampleOf,
+    *rows: Tensor,
+    plan: Plan,
+    rng: torch.Generator,
+    microbatch_size: int = MICROBATCH_SIZE,
 ) -> Released:
     """The gradients of a batch, clipped example by example, summed, and noised once.
 
@@ -258,9 +262,9 @@ def released(
         rows: tensors whose first dimension is the example's; the batch may be empty.
         plan: clipping, noise and divisor.
         rng: generator of the noise, on the rows' device.
-        at_most: examples at a time.
+        microbatch_size: examples at a time.
     """
-    found = clipped_sum(of, *rows, rule=plan.clipping, at_most=at_most)
+    found = clipped_sum(of, *rows, rule=plan.clipping, microbatch_size=microbatch_size)
     noisy = noised(found.sums, noise_std=plan.noise_std, rng=rng)
     batch = max(len(found.losses), 1)
     return Released(

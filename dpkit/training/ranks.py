@@ -108,7 +108,7 @@ def clipped_sum(
     of: Callable[..., tuple[PerExample, Tensor]],
     *inputs: Tensor,
     rule: ClippingRule | PerCoordinateClipping,
-    at_most: int | None = None,
+    microbatch_size: int | None = None,
 ) -> Clipped:
     """As `gradients.clipped_sum`, of which each rank computes its share of the batch.
 
@@ -119,7 +119,7 @@ def clipped_sum(
 
     Args:
         of, inputs, rule: as there.
-        at_most: examples at a time on each rank.
+        microbatch_size: examples at a time on each rank.
 
     Raises:
         RuntimeError: weights, bounds of coordinates or batches of the ranks differ, or a rank has
@@ -127,7 +127,7 @@ def clipped_sum(
     """
     rank, world = here()
     if world == 1:
-        return gradients.clipped_sum(of, *inputs, rule=rule, at_most=at_most)
+        return gradients.clipped_sum(of, *inputs, rule=rule, microbatch_size=microbatch_size)
     device = inputs[0].device
     seed = int(torch.randint(2**62, ())) + rank
     on_gpu = [device.index or 0] if device.type == "cuda" else []
@@ -136,7 +136,7 @@ def clipped_sum(
         for index in on_gpu:
             torch.cuda.default_generators[index].manual_seed(seed)
         share = (x[rank::world] for x in inputs)
-        mine = gradients.clipped_sum(of, *share, rule=rule, at_most=at_most)
+        mine = gradients.clipped_sum(of, *share, rule=rule, microbatch_size=microbatch_size)
     own = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
     on_device = [torch.as_tensor(one, device=device) for one in own]
     size = len(inputs[0])

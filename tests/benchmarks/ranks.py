@@ -54,7 +54,7 @@ def main() -> None:
         for _ in range(STEPS):
             began = perf_counter()
             mixing = torch.rand(256, generator=rng)
-            found = clipped_sum(of, real, fake, mixing, rule=RULE, at_most=64)
+            found = clipped_sum(of, real, fake, mixing, rule=RULE, microbatch_size=64)
             noisy = noised(found.sums, noise_std=1.0, rng=rng)
             update(optimizer, found.parameters, [total / 256 for total in noisy])
             times.append(1000 * (perf_counter() - began))

@@ -321,8 +321,8 @@ def look_at_shapes_first(seed):
 
 @program(**SIX_STEPS)
 def large_batches_in_parts(seed):
-    """at_most= takes the place of gradient accumulation."""
-    net, private = begin(seed, batch_size=80, at_most=16)
+    """microbatch_size= takes the place of gradient accumulation."""
+    net, private = begin(seed, batch_size=80, microbatch_size=16)
     return run(private, each(net))
 
 

@@ -44,7 +44,7 @@ from dpkit import PrivateGan, PrivateImages, PrivateTable
         ({"max_grad_norm": math.inf}, "max_grad_norm"),
         ({"max_grad_norm": 1e-23}, "max_grad_norm must be at least"),  # its square is zero
         ({"public_size": 10}, "at most the 10 records"),
-        ({"at_most": 0}, "at_most"),
+        ({"microbatch_size": 0}, "microbatch_size"),
     ],
 )
 def test_numbers_out_of_range(arguments, words):

@@ -85,10 +85,10 @@ def step(gan, features, labels, *, settings, index, rng):
         drift = 1e-6 * here().rank if settings.way == "drifting coordinates" else 0.0
         box = [torch.full_like(p, 0.05 + drift).detach() for p in critic.parameters()]
         rule = PerCoordinateClipping(tuple(box))
-        found = clipped_sum(of, *rows, rule=rule, at_most=2)
+        found = clipped_sum(of, *rows, rule=rule, microbatch_size=2)
         noisy = noised_each(found.sums, noise_stds=rule.noise_stds(1.0), rng=rng)
     else:
-        found = clipped_sum(of, *rows, rule=RULE, at_most=2)
+        found = clipped_sum(of, *rows, rule=RULE, microbatch_size=2)
         noisy = noised(found.sums, noise_std=RULE.max_grad_norm, rng=rng)
     update(gan.discriminator_optimizer, found.parameters, [one / BATCH for one in noisy])
     gan.generator_optimizer.zero_grad()

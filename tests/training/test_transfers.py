@@ -214,7 +214,7 @@ def general_step(gan, features, labels, *, settings, index, rng, penalty):
     if penalty:
         of = partial(penalised, net)
         inputs = (features, torch.rand(features.shape), torch.rand(len(features)))
-    clipped = clipped_sum(of, *inputs, rule=FlatClipping(1.0), at_most=3)
+    clipped = clipped_sum(of, *inputs, rule=FlatClipping(1.0), microbatch_size=3)
     noisy = noised(clipped.sums, noise_std=1.0, rng=rng)
     update(gan.discriminator_optimizer, clipped.parameters, noisy)
     share = (clipped.weights < 1).float().mean()

@@ -17,7 +17,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpkit.papers.adadp.algorithm import AT_MOST, AdadpLosses, AdadpRecord, check_made_for, itself
+from dpkit.papers.adadp.algorithm import (
+    MICROBATCH_SIZE,
+    AdadpLosses,
+    AdadpRecord,
+    check_made_for,
+    itself,
+)
 from dpkit.papers.adadp.settings import AgdSettings
 from dpkit.privacy import RenyiFilter
 from dpkit.privacy.clipping import FlatClipping
@@ -119,7 +125,7 @@ def step(
             losses = model.net(features, labels)
         return AdadpRecord(index, len(features), losses.double().mean().nan_to_num(), 0.0)
     rule, of = FlatClipping(settings.max_grad_norm), partial(per_example, model.net, itself)
-    clipped = clipped_sum(of, features, labels, rule=rule, at_most=AT_MOST)
+    clipped = clipped_sum(of, features, labels, rule=rule, microbatch_size=MICROBATCH_SIZE)
     noisy = noised(clipped.sums, noise_std=noise * settings.max_grad_norm, rng=rng)
     mean = model.memory.averaged([n / settings.lot for n in noisy], noise)
     changes = changes_of_loss(model.net, mean, features, labels, settings=settings)
@@ -150,7 +156,7 @@ def changes_of_loss(
     most = settings.max_change
     totals = gradient[0].new_zeros(len(settings.rates))
     own = {name: p for name, p in net.named_parameters() if p.requires_grad}
-    for rows in zip(features.split(AT_MOST), labels.split(AT_MOST), strict=True):
+    for rows in zip(features.split(MICROBATCH_SIZE), labels.split(MICROBATCH_SIZE), strict=True):
         now = net(*rows)
         for i, rate in enumerate(settings.rates):
             pairs = zip(own.items(), gradient, strict=True)

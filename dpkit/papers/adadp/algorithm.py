@@ -13,7 +13,7 @@ from dpkit.papers.adadp.settings import AdadpSettings
 from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
 from dpkit.training.types import Recorded
 
-AT_MOST = 4096  # examples at a time, so that no Poisson lot is too large for the memory
+MICROBATCH_SIZE = 4096  # examples at a time, so that no Poisson lot is too large for the memory
 
 
 class AdadpLosses(nn.Module):
@@ -91,7 +91,7 @@ def step(
     check_made_for(settings, model.net.settings)
     shaped = model.shape.now()  # lines 7, 9, 12, 16
     of = partial(per_example, model.net, itself)
-    clipped = clipped_sum(of, features, labels, rule=shaped.rule, at_most=AT_MOST)
+    clipped = clipped_sum(of, features, labels, rule=shaped.rule, microbatch_size=MICROBATCH_SIZE)
     noisy = noised_each(clipped.sums, noise_stds=shaped.noise_stds, rng=rng)  # lines 13, 18
     model.shape.see(noisy, partial(raw_squares, model.net, (features, labels), settings.lot))
     set_rate(model.optimizer, settings.optimizer.rate(index))
@@ -133,5 +133,5 @@ def raw_squares(losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared
 def accuracy(net: nn.Module, features: Tensor, labels: Tensor) -> float:
     """Share of records that the network names right, between 0 and 1."""
     with torch.no_grad():
-        named = [net(part).argmax(1) for part in features.split(AT_MOST)]
+        named = [net(part).argmax(1) for part in features.split(MICROBATCH_SIZE)]
     return (torch.cat(named) == labels).double().mean().item()

@@ -27,7 +27,7 @@ from dpkit.training import (
     update,
 )
 
-AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = 4096  # examples at a time, so that no Poisson batch is too large for the memory
 
 
 def new_gan(settings: DpCganSettings, *, seed: int, device: torch.device) -> Gan:
@@ -72,8 +72,12 @@ def step(
     judged = partial(per_example, gan.discriminator)
     real_of, fake_of = partial(judged, called_real), partial(judged, called_fake)
     own, made = (images, labels), (fakes.detach(), fake_labels)
-    real = clipped_sum(real_of, *own, rule=clipping.real, at_most=AT_MOST)  # lines 9-12
-    fake = clipped_sum(fake_of, *made, rule=clipping.fake, at_most=AT_MOST)  # lines 13-15
+    real = clipped_sum(
+        real_of, *own, rule=clipping.real, microbatch_size=MICROBATCH_SIZE
+    )  # lines 9-12
+    fake = clipped_sum(
+        fake_of, *made, rule=clipping.fake, microbatch_size=MICROBATCH_SIZE
+    )  # lines 13-15
     noisy = noised(real.sums, noise_std=settings.noise_std, rng=rng)
     means = [
         r / settings.expected_batch_size + f / settings.fakes

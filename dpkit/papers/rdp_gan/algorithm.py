@@ -36,7 +36,7 @@ from dpkit.training.types import Gan, Record, Step
 
 SLOPE = 0.2  # of the leaky ReLUs
 TEMPERATURE = 0.5  # of the softened one-hot parts of a generated record (Jang et al. 2017)
-AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = 4096  # examples at a time, so that no Poisson batch is too large for the memory
 
 
 class IterationInputs(TypedDict):
@@ -129,9 +129,15 @@ def repaired_step(
     rule = noise.rule
     fakes, fake_labels = _fakes(gan, settings, rng)
     judged = partial(per_example, gan.discriminator)
-    real = clipped_sum(partial(judged, called_real), features, labels, rule=rule, at_most=AT_MOST)
+    real = clipped_sum(
+        partial(judged, called_real), features, labels, rule=rule, microbatch_size=MICROBATCH_SIZE
+    )
     fake = clipped_sum(
-        partial(judged, called_fake), fakes.detach(), fake_labels, rule=rule, at_most=AT_MOST
+        partial(judged, called_fake),
+        fakes.detach(),
+        fake_labels,
+        rule=rule,
+        microbatch_size=MICROBATCH_SIZE,
     )
     multiplier = noise.schedule(now["index"] // settings.discriminator_steps)
     noisy = noised(real.sums, noise_std=multiplier * noise.max_grad_norm, rng=rng)

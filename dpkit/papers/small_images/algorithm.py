@@ -74,7 +74,7 @@ def generator(settings: SmallImagesSettings) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = 1024  # examples at a time, so that no Poisson batch is too large for the memory
 
 
 def new_gan(settings: SmallImagesSettings, *, seed: int, device: torch.device) -> Gan:
@@ -122,7 +122,7 @@ def step(
         fakes,
         mixing,
         rule=settings.clipping,
-        at_most=AT_MOST,
+        microbatch_size=MICROBATCH_SIZE,
     )
     noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)
     _update_critic(gan, found.parameters, noisy, settings, index, batch_size=len(features))
@@ -166,8 +166,8 @@ def generate(
     """`count` images of the released generator, (count, 1, side, side), in [-1, 1]."""
     with torch.no_grad():
         parts = [
-            gan.averaged_net(_latents(min(AT_MOST, count - start), settings, rng))
-            for start in range(0, count, AT_MOST)
+            gan.averaged_net(_latents(min(MICROBATCH_SIZE, count - start), settings, rng))
+            for start in range(0, count, MICROBATCH_SIZE)
         ]
     empty = torch.empty(0, 1, settings.side, settings.side, device=rng.device)
     return torch.cat([empty, *parts])
@@ -186,7 +186,7 @@ def watch(
     """Losses and gradient norms of real images, each beside a released generator's; no update."""
     fakes = generate(gan, len(features), settings=settings, rng=rng)
     mixing = torch.rand(len(features), generator=rng, device=rng.device)
-    parts = zip(*(x.split(AT_MOST) for x in (features, fakes, mixing)), strict=True)
+    parts = zip(*(x.split(MICROBATCH_SIZE) for x in (features, fakes, mixing)), strict=True)
     found = [_per_example(gan, settings, *part) for part in parts]
     norms = [gradients.norms().square().sum(0).sqrt() for gradients, _ in found]
     return WatchedNorms(torch.cat([losses for _, losses in found]), torch.cat(norms))

@@ -463,12 +463,12 @@ def clipped_sum(
     of: Callable[..., tuple[PerExample, Tensor]],
     *inputs: Tensor,
     rule: ClippingRule | PerCoordinateClipping,
-    at_most: int | None = None,
+    microbatch_size: int | None = None,
 ) -> Clipped:
     """The sum over a batch of gradients that are clipped example by example.
 
     A sum over examples is the sum of its parts' sums, so a Poisson batch of any size fits into the
-    memory of `at_most` examples, and the answer is the same.
+    memory of `microbatch_size` examples, and the answer is the same.
 
     A record whose gradient is not finite, or too large to be squared, adds nothing: zero is within
     every bound, so that it moves the sum by no more than another, and no record ends a run. (Where
@@ -485,16 +485,16 @@ def clipped_sum(
         rule: clips, and answers the sensitivity of the sum. Clipping by coordinate forms full
             gradients, a few examples at a time. One that needs more than norms of the tensors has a
             method `clipped_sum(gradients)`, which returns the sums and weights.
-        at_most: examples at a time; None takes all at once.
+        microbatch_size: examples at a time; None takes all at once.
 
     Raises:
-        ValueError: at_most is not an integer >= 1, or a rule's tensors are not the network's.
+        ValueError: microbatch_size is no integer >= 1, or a rule's tensors are not the network's.
     """
-    if at_most is None:
-        at_most = max(len(inputs[0]), 1)
-    checks.whole(1, at_most=at_most)
+    if microbatch_size is None:
+        microbatch_size = max(len(inputs[0]), 1)
+    checks.whole(1, microbatch_size=microbatch_size)
     found: Clipped | None = None
-    for part in zip(*(x.split(at_most) for x in inputs), strict=True):
+    for part in zip(*(x.split(microbatch_size) for x in inputs), strict=True):
         gradients, losses = of(*part)
         with precision(tf32=False):
             sums, weights = _clipped(gradients, rule)

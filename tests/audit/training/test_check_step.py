@@ -235,7 +235,7 @@ def by_coordinate(
     net, optimizer = pair
     rule = PerCoordinateClipping((torch.tensor([[0.3, least, 0.1]]), torch.tensor([0.2])))
     of = partial(per_example, net, lambda out: (out[:, 0] - 1).square())
-    clipped = clipped_sum(of, features, rule=rule, at_most=4)
+    clipped = clipped_sum(of, features, rule=rule, microbatch_size=4)
     noisy = drawn(clipped.sums, noise_stds=rule.noise_stds(charged), rng=rng)
     update(optimizer, clipped.parameters, [total / BATCH for total in noisy])
 

@@ -350,7 +350,7 @@ def listed(settings, rows, labels, index=0):
 @pytest.mark.parametrize("bound", [0.5, 1.3, 1e6])
 def test_without_noise_the_repaired_step_clips_example_by_example(count, bound, monkeypatch):
     """The batch drawn has `count` records and its expected size is 5, always divided by."""
-    monkeypatch.setattr(algorithm, "AT_MOST", 4)  # in parts, as batches of thousands are
+    monkeypatch.setattr(algorithm, "MICROBATCH_SIZE", 4)  # in parts, as batches of thousands are
     settings = tiny(REPAIRED, noise=GradientNoise(Constant(0.0), bound))
     rows, labels = records(count)
     rows = rows * torch.linspace(0.1, 3, max(count, 1))[:count, None]

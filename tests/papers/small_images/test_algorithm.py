@@ -194,7 +194,7 @@ def test_a_large_batch_in_parts_is_the_same_step_and_wide_clipping_the_plain_one
     close = {"rtol": 0, "atol": 1e-5 * float(wanted.abs().max())}
     torch.testing.assert_close(released(private), wanted, **close)
     assert unclipped.clipped == 0
-    monkeypatch.setattr(algorithm, "AT_MOST", 3)
+    monkeypatch.setattr(algorithm, "MICROBATCH_SIZE", 3)
     parts, again = run(settings, images(7))
     torch.testing.assert_close(released(parts), released(whole), rtol=1e-4, atol=1e-7)
     assert again.discriminator_loss == pytest.approx(record.discriminator_loss, rel=1e-6)

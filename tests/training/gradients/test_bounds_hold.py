@@ -153,20 +153,20 @@ def neighbours(n, *, at_once, wide):
 
 
 @pytest.mark.parametrize(
-    ("n", "at_once", "at_most", "wide", "high", "rule"),
+    ("n", "at_once", "microbatch_size", "wide", "high", "rule"),
     [
         (512, 1, 1, 16, 16, "flat"),  # 1.004 times
         (1024, 16, None, 256, 1024, "coordinate"),  # 1.001 times
     ],
 )
-def test_a_record_moves_a_sum_of_many_by_its_bound(n, at_once, at_most, wide, high, rule):
+def test_a_record_moves_a_sum_of_many_by_its_bound(n, at_once, microbatch_size, wide, high, rule):
     net, norm = nn.Linear(wide, high, bias=False), (wide * high) ** 0.5
     bounds = PerCoordinateClipping((torch.ones(high, wide),))
     clipping = FlatClipping(norm * (1 + 1e-6)) if rule == "flat" else bounds
     sums = [
-        clipped_sum(partial(per_example, net, of_outputs), x, rule=clipping, at_most=at_most).sums[
-            0
-        ]
+        clipped_sum(
+            partial(per_example, net, of_outputs), x, rule=clipping, microbatch_size=microbatch_size
+        ).sums[0]
         for x in neighbours(n, at_once=at_once, wide=wide)
     ]
     moved = float((sums[1].double() - sums[0].double()).norm())

@@ -67,8 +67,8 @@ def test_a_batch_in_parts_is_the_same_batch(rule, batch):
     network = critic()
     of = partial(per_example, network, called_real)
     whole = clipped_sum(of, images(batch), rule=rule)
-    for at_most in (1, 2, 3, 7, 100):
-        parts = clipped_sum(of, images(batch), rule=rule, at_most=at_most)
+    for microbatch_size in (1, 2, 3, 7, 100):
+        parts = clipped_sum(of, images(batch), rule=rule, microbatch_size=microbatch_size)
         for found, wanted in zip(parts.sums, whole.sums, strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-14)
         torch.testing.assert_close(parts.weights, whole.weights)
@@ -103,8 +103,8 @@ def test_coordinates_are_clipped_one_by_one(make, space, monkeypatch):
         torch.minimum(torch.maximum(full, -bound), bound).sum(0)
         for full, bound in zip(alone(network, called_real, batch), rule.bounds, strict=True)
     ]
-    for at_most in (None, 3):
-        found = clipped_sum(of, batch, rule=rule, at_most=at_most)
+    for microbatch_size in (None, 3):
+        found = clipped_sum(of, batch, rule=rule, microbatch_size=microbatch_size)
         torch.testing.assert_close(found.sums, wanted, rtol=1e-10, atol=1e-13)
         assert found.weights.shape == (1, 7)
     assert clipped_sum(of, images(0), rule=rule).weights.shape == (1, 0)
@@ -190,16 +190,16 @@ def test_a_gradient_penalty_in_parts():
 
     inputs = images(5), images(5, seed=2), torch.linspace(0, 1, 5, dtype=torch.float64)
     whole = clipped_sum(of, *inputs, rule=FlatClipping(3.0))
-    parts = clipped_sum(of, *inputs, rule=FlatClipping(3.0), at_most=2)
+    parts = clipped_sum(of, *inputs, rule=FlatClipping(3.0), microbatch_size=2)
     for found, wanted in zip(parts.sums, whole.sums, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("at_most", [0, -1, 2.5, float("nan")])
-def test_a_part_has_at_least_one_example(at_most):
+@pytest.mark.parametrize("microbatch_size", [0, -1, 2.5, float("nan")])
+def test_a_part_has_at_least_one_example(microbatch_size):
     of = partial(per_example, critic(), called_real)
-    with pytest.raises(ValueError, match="at_most"):
-        clipped_sum(of, images(2), rule=Unclipped(), at_most=at_most)
+    with pytest.raises(ValueError, match="microbatch_size"):
+        clipped_sum(of, images(2), rule=Unclipped(), microbatch_size=microbatch_size)
 
 
 class Asked:

@@ -75,7 +75,7 @@ def assert_as_reference(network: nn.Module, inputs: torch.Tensor) -> None:
     assert whole.shape == (len(inputs),)
     for found, g, bound in zip(sums, wanted, bounds, strict=True):
         assert_equal(found, g.clamp(-bound, bound).sum(0), one)
-    parts = list(map(list, gradients.each(at_most=2 * sum(g[:1].numel() for g in wanted))))
+    parts = list(map(list, gradients.each(microbatch_size=2 * sum(g[:1].numel() for g in wanted))))
     for index, g in enumerate(wanted if len(inputs) else []):
         assert_equal(torch.cat([part[index] for part in parts]), g, one)
 

@@ -52,7 +52,9 @@ def test_norms_stay_near_1_while_the_critic_trains(form, penalised):
     of = partial(penalty, critic) if penalised else partial(per_example, critic, called_real)
     largest = 0.0
     for step in range(60):
-        clipped = clipped_sum(of, normal(32, 6, seed=step), rule=FlatClipping(1.0), at_most=20)
+        clipped = clipped_sum(
+            of, normal(32, 6, seed=step), rule=FlatClipping(1.0), microbatch_size=20
+        )
         update(optimizer, clipped.parameters, clipped.sums)
         if step >= 10:  # the older form begins at random vectors
             largest = max(largest, *norms_of(critic))
