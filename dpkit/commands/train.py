@@ -76,10 +76,10 @@ def train(
             f"--out and --checkpoint are both {out}: the one may be released and the other is "
             "private; give --checkpoint another file, such as run.pt"
         )
-    from dpkit.training import ranks
+    from dpkit.training import distributed
 
     try:
-        with ranks.joined(device) as own:
+        with distributed.joined(device) as own:
             images = _images(data, size=size, channels=1 if grey else 3)
             gan = _gan(
                 images,
@@ -91,7 +91,7 @@ def train(
                 device=str(own),
                 reproducible_seed=reproducible_seed,
             )
-            first = ranks.here().rank == 0
+            first = distributed.here().rank == 0
             parts = (images.pixels,) if gan.classes is None else (images.pixels, images.labels)
             gan.fit(*parts, steps=steps, checkpoint=checkpoint, progress=first and not as_json)
             if first:

@@ -24,7 +24,7 @@ from dpkit.private.plan import Plan
 from dpkit.synthesizers import records
 from dpkit.training import noised
 from dpkit.training.batches import Rows, not_finite, over
-from dpkit.training.gradients.self_check import Extent, extents, meet
+from dpkit.training.gradients.independence import Extent, extents, meet
 from dpkit.training.types import Data
 
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole

@@ -37,10 +37,10 @@ from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan, gan_settings, latent_shape
 from dpkit.private.statement import statement
 from dpkit.synthesizers.records import checked_labels
-from dpkit.training import Checkpoints, device_named, generator_on, ranks, train
+from dpkit.training import Checkpoints, device_named, distributed, generator_on, train
 from dpkit.training.checkpoint.ledger import read_charged
 from dpkit.training.device import floats, seeded
-from dpkit.training.gradients.self_check import Watched, extents
+from dpkit.training.gradients.independence import Watched, extents
 from dpkit.training.types import Record
 
 AT_ONCE = 1024  # samples made together
@@ -225,7 +225,7 @@ class PrivateGan(BaseEstimator):
         known = {"data": checksum(parts), "seed": self.reproducible_seed} if budget else {}
 
         def charge(how: Any) -> None:  # of several ranks, once
-            if budget is not None and not ranks.here().rank:
+            if budget is not None and not distributed.here().rank:
                 # known by its ledger of steps, which lies there by its first: charged once
                 held = None if place is None else read_charged(Path(place.path))
                 run = None if held is None else held.identity

@@ -45,11 +45,17 @@ from dpkit.private.release import (
     released,
 )
 from dpkit.private.statement import statement
-from dpkit.training import generator_on, per_example, ranks, update
+from dpkit.training import distributed, generator_on, per_example, update
 from dpkit.training.batches import PUBLIC, Rows, batches
 from dpkit.training.device import floats, precision
 from dpkit.training.gradients import clipped_sum  # of this rank alone: others may not look now
-from dpkit.training.gradients.self_check import Watched, code_of, extents, now_and_then, undisturbed
+from dpkit.training.gradients.independence import (
+    Watched,
+    code_of,
+    extents,
+    now_and_then,
+    undisturbed,
+)
 from dpkit.training.optimizers import settle
 
 
@@ -140,7 +146,7 @@ class Private:
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
         self._parameter = next(p for p in net.parameters() if p.requires_grad)
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
-        ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
+        distributed.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
         size = self.plan.public_size
         every = torch.arange(len(self._data[0]))  # so that a batch comes with its records' places
         self.transform = settled(transform, self._data[0], public_size=size, rng=self._rng)
@@ -159,7 +165,7 @@ class Private:
         self._tried = set[Any]()  # names of losses
         self._measured: list[tuple[Any, ...]] = []
         guard(optimizer)
-        self._budget = None if ranks.here().rank else budget
+        self._budget = None if distributed.here().rank else budget
         self._run = {"data": checksum(self._data), "seed": reproducible_seed} if budget else {}
         if self._budget is not None:
             self._budget.check(self.plan.ledger(), **self._run)

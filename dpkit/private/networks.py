@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from dpkit.training.device import draws_put_back, same_sums, sums_of
-from dpkit.training.gradients.refused import refuse
-from dpkit.training.gradients.self_check import extents, meet
+from dpkit.training.gradients.independence import extents, meet
+from dpkit.training.gradients.unsupported import refuse
 from dpkit.training.optimizers import check_holds
 
 SEVERAL = 8  # different numbers in a row that is no coincidence

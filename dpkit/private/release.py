@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from dpkit.common import checks
 from dpkit.private.plan import Plan
 from dpkit.training import Gradients, clipped_sum, gradient_penalty, noised, paired, per_example
-from dpkit.training.gradients import MixesExamples, functional, refused, self_check
-from dpkit.training.gradients.by_products import PerExample
-from dpkit.training.gradients.self_check import extents, meet
+from dpkit.training.gradients import MixesExamples, functional, independence, unsupported
+from dpkit.training.gradients.ghost_clipping import PerExample
+from dpkit.training.gradients.independence import extents, meet
 
 MICROBATCH_SIZE = 1024  # examples at a time, so that no Poisson batch is too large for the memory
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
@@ -95,7 +95,7 @@ class CurrentBatch:
                 raise ValueError(
                     "a slice of the data set was given in place of the batch just drawn"
                 )
-        if not all(map(self_check.equal, self.rows, self._kept)):
+        if not all(map(independence.equal, self.rows, self._kept)):
             with self.exchanged(self._kept):  # after which it is put back
                 raise ValueError(
                     f"the batch was changed in place, and is now as it was drawn; {REMEDY}"
@@ -153,11 +153,11 @@ class RowLoss(nn.Module):
             ValueError: it does not run on them, or does not depend on the network.
             MixesExamples: it mixes the batch's rows where it reads them from around it.
         """
-        if unlike := refused.does_not_take(self.of_rows, len(rows)):
+        if unlike := unsupported.does_not_take(self.of_rows, len(rows)):
             raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {unlike}")
         with functional.still(self):  # else its vectors would tell an empty batch from another
-            self_check.set_up(self, *rows)
-        with self_check.undisturbed(self), torch.enable_grad():
+            independence.set_up(self, *rows)
+        with independence.undisturbed(self), torch.enable_grad():
             try:
                 losses = self(*rows)
             except (RuntimeError, TypeError, IndexError) as error:
@@ -166,7 +166,7 @@ class RowLoss(nn.Module):
                     f"the loss does not run on rows of {shapes}: {error}; this step was not "
                     f"charged; {checks.TO_YOURSELF}"
                 ) from None
-        losses = refused.one_each(losses, len(rows[0]))
+        losses = unsupported.one_each(losses, len(rows[0]))
         own = [p for p in self.net.parameters() if p.requires_grad]
         found = losses.requires_grad and torch.autograd.grad(losses.sum(), own, allow_unused=True)
         if not found or all(gradient is None for gradient in found):
@@ -180,19 +180,19 @@ class RowLoss(nn.Module):
         def run(*some: Tensor) -> Tensor:
             with (
                 batch.exchanged([row[: len(some[0])] for row in batch.rows]),
-                self_check.undisturbed(self),
+                independence.undisturbed(self),
             ):
                 return self(*some).clone()
 
         before, last = run(*rows), len(rows[0]) - 1
-        if not self_check.equal(before, run(*rows)):
+        if not independence.equal(before, run(*rows)):
             return  # `per_example` says why
         others = [torch.cat((row[-1:], row[1:])) for row in batch.rows]
         with batch.exchanged(others):
             after = run(*rows)
-        same = self_check.equal(before[1:], after[1:])
-        if not same or (last and self_check.moved_by(run, rows, before) is not None):
-            raise MixesExamples(self_check.MEETING.format(row=last if same else 0))
+        same = independence.equal(before[1:], after[1:])
+        if not same or (last and independence.moved_by(run, rows, before) is not None):
+            raise MixesExamples(independence.MEETING.format(row=last if same else 0))
 
 
 def itself(losses: Tensor) -> Tensor:

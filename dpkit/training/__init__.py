@@ -11,6 +11,7 @@ from dpkit.common.lazy import on_demand
 if TYPE_CHECKING:
     from dpkit.training.checkpoint import Checkpoints, spent
     from dpkit.training.device import device_named, generator_on, seeded
+    from dpkit.training.distributed import clipped_sum
     from dpkit.training.gradients import (
         Gradients,
         PerExample,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from dpkit.training.networks import Conditional, called_fake, called_real, mlp
     from dpkit.training.noise import noised, noised_each
     from dpkit.training.optimizers import Adam, RmsProp, Sgd, average, set_rate, update
-    from dpkit.training.ranks import clipped_sum
     from dpkit.training.types import Data, Gan, Record, Step, TrainingSettings
 
 __all__ = [

@@ -21,7 +21,7 @@ from dpkit.privacy.sampling import (
     sample_rate,
 )
 from dpkit.training.device import draws_put_back
-from dpkit.training.gradients.self_check import (
+from dpkit.training.gradients.independence import (
     Extent,
     Watched,
     extents,

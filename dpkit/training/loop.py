@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import torch
 
-from dpkit.training import ranks
+from dpkit.training import distributed
 from dpkit.training.batches import Rows, batches
 from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.device import precision
@@ -79,7 +79,7 @@ def train(
             f"steps must be between 0 and the {allowed} that the settings' budget allows, got "
             f"{steps}; raise the target epsilon or the noise"
         )
-    ranks.agree(gan, data[:2], settings=(settings, data.public_size), rng=rng)
+    distributed.agree(gan, data[:2], settings=(settings, data.public_size), rng=rng)
     if steps:
         rows.check_finite()
     size = len(data.features)

@@ -12,7 +12,7 @@ from training import CASES, PENALTY, RULE
 
 from dpkit.training import gradient_penalty, noised, update
 from dpkit.training.device import seeded
-from dpkit.training.ranks import clipped_sum, here, joined
+from dpkit.training.distributed import clipped_sum, here, joined
 
 STEPS = 12
 

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from dpkit import datasets
 from dpkit.private.gan import PrivateGan
 from dpkit.private.image_networks import image_networks
-from dpkit.training import ranks
+from dpkit.training import distributed
 
 pytestmark = pytest.mark.torch
 
@@ -173,8 +173,8 @@ def test_bad_options_are_one_line(refused, photos, tmp_path, line: str, message:
 
 
 def test_of_several_ranks_the_first_alone_writes_and_says(dpkit, photos, tmp_path, monkeypatch):
-    second = ranks.Rank(1, 1)  # which waits for no other
-    monkeypatch.setattr(ranks, "here", lambda: second)
+    second = distributed.Rank(1, 1)  # which waits for no other
+    monkeypatch.setattr(distributed, "here", lambda: second)
     assert dpkit(f"train {photos} {SMALL} --out {tmp_path / 'g.safetensors'}") == (0, "", "")
     assert not list(tmp_path.iterdir())
 

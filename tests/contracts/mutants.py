@@ -259,9 +259,9 @@ ranks that go on count steps anew
 == commands/train.py
 all ranks write the generator
 @ commands/test_train_command.py::test_of_several_ranks_the_first_alone_writes_and_says
--first = ranks.here().rank == 0
+-first = distributed.here().rank == 0
 +first = True
-== training/ranks.py
+== training/distributed.py
 all ranks clip the same share of a batch
 @ training/test_ranks.py::test_two_ranks_train_as_one_process_does
 -share = (x[rank::world] for x in inputs)
@@ -312,7 +312,7 @@ a budget for each name of its file
 a budget of the folder that is current
 -return Path(os.path.realpath(vars(self)["_absolute"]))
 +return Path(os.path.realpath(self.path))
-== training/gradients/self_check.py
+== training/gradients/independence.py
 one record that is read unseen
 @ private/test_around_the_step.py::test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged
 -np.shares_memory(*pair, max_work=WORK)

@@ -27,8 +27,8 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorD
 from dpkit import Budget, Private, PrivateGan, PrivateImages, PrivateTable
 from dpkit.private import model
 from dpkit.training import seeded
-from dpkit.training.gradients import self_check
-from dpkit.training.gradients.self_check import ReadsData
+from dpkit.training.gradients import independence
+from dpkit.training.gradients.independence import ReadsData
 
 pytestmark = pytest.mark.torch
 
@@ -172,7 +172,7 @@ def test_a_network_that_reads_other_records_is_refused():
 
 
 def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
-    monkeypatch.setattr(self_check.secrets, "randbelow", lambda of: 0)
+    monkeypatch.setattr(independence.secrets, "randbelow", lambda of: 0)
     private = private_of(net := classifier())
 
     def loss(x, y):

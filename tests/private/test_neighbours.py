@@ -24,8 +24,8 @@ from torch.nn.functional import cross_entropy
 from dpkit import Budget, PrivateGan, PrivateTable
 from dpkit.private import saved
 from dpkit.training import generator_on, noised
-from dpkit.training.gradients.refused import MixesExamples
-from dpkit.training.gradients.self_check import ReadsData
+from dpkit.training.gradients.independence import ReadsData
+from dpkit.training.gradients.unsupported import MixesExamples
 
 pytestmark = pytest.mark.torch
 

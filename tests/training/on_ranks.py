@@ -29,7 +29,7 @@ from dpkit.training import (
     train,
     update,
 )
-from dpkit.training.ranks import here, joined
+from dpkit.training.distributed import here, joined
 
 STEPS, BATCH, RULE = 30, 3, FlatClipping(0.5)
 DRAWN = PoissonSampling(BATCH)

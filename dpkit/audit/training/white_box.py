@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map
 
 from dpkit.privacy.mechanisms import Floats
 from dpkit.training.device import seeded
-from dpkit.training.gradients.self_check import SameDraws
+from dpkit.training.gradients.independence import SameDraws
 from dpkit.training.noise import watched
 
 SEEDS = 2**31

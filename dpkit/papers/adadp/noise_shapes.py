@@ -39,7 +39,7 @@ from dpkit.common import checks
 from dpkit.privacy import Adjacency
 from dpkit.privacy.clipping import ClippingRule, FlatClipping, PerCoordinateClipping, moves
 from dpkit.training import Gradients, PerExample
-from dpkit.training.gradients.by_products import LayerPasses
+from dpkit.training.gradients.ghost_clipping import LayerPasses
 from dpkit.training.gradients.layers import counting, left_out, lengths, widened
 
 ROUNDED_UP = 1 + 2.0**-14  # norms that were added up in float32, and weights from them

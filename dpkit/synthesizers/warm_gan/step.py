@@ -21,7 +21,7 @@ from dpkit.synthesizers.class_moments import MomentsModel
 from dpkit.synthesizers.records import checked_labels
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings
 from dpkit.training import Gradients, paired, per_example, seeded
-from dpkit.training.gradients.by_products import PerExample
+from dpkit.training.gradients.ghost_clipping import PerExample
 from dpkit.training.types import Gan, Record
 
 AT_ONCE = 4096  # images generated together

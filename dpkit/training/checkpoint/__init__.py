@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from dpkit.common import checks
 from dpkit.common.files import write_bytes
-from dpkit.training import ranks
+from dpkit.training import distributed
 from dpkit.training.checkpoint import ledger
 from dpkit.training.checkpoint.ledger import Charged, spent
 from dpkit.training.device import WORDS, device_label, draws_put_back, filled, same_sums, sums_of
@@ -311,15 +311,15 @@ def kept(
 ) -> Iterator[Keeper | Follower]:
     """The run at `place`, brought into `gan` and `rng`; stored and unlocked when the block ends.
 
-    Of several ranks (`ranks`), the first alone reads and writes the files.
+    Of several ranks (`distributed`), the first alone reads and writes the files.
 
     Raises:
         ValueError: the files are of another run, damaged or lost, or have done more than `steps`.
         RuntimeError: another run is at work there, or its lock or ledger was changed meanwhile.
     """
-    rank, world = ranks.here()
+    rank, world = distributed.here()
     if rank:
-        step_, drawn_from, drawn = ranks.take_states(gan, rng)
+        step_, drawn_from, drawn = distributed.take_states(gan, rng)
         yield Follower(rng, step=step_, steps=steps, drawn_from=drawn_from, drawn=drawn)
         return
     words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
@@ -330,7 +330,7 @@ def kept(
         keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock, rows=rows)
         try:
             if world > 1:
-                ranks.take_states(gan, rng, (keeper.step, keeper._drawn_from, keeper._drawn))
+                distributed.take_states(gan, rng, (keeper.step, keeper._drawn_from, keeper._drawn))
             yield keeper
         finally:
             keeper.close()

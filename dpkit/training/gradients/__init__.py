@@ -1,7 +1,7 @@
 """Per-example gradients: their norms and clipped sums, without storing a gradient an example."""
 
 from dpkit.training.gradients import penalty as gradient_penalty
-from dpkit.training.gradients.by_products import (
+from dpkit.training.gradients.ghost_clipping import (
     Capture,
     Clipped,
     Gradients,
@@ -12,7 +12,7 @@ from dpkit.training.gradients.by_products import (
     paired,
     per_example,
 )
-from dpkit.training.gradients.refused import HalfPrecision, MixesExamples, UnsupportedLayer
+from dpkit.training.gradients.unsupported import HalfPrecision, MixesExamples, UnsupportedLayer
 
 __all__ = [
     "Capture",

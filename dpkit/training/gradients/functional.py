@@ -23,7 +23,12 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from dpkit.training.gradients.layers import KINDS, clamped, counting, left_out, lengths, widened
-from dpkit.training.gradients.refused import MixesExamples, UnsupportedLayer, explained, one_each
+from dpkit.training.gradients.unsupported import (
+    MixesExamples,
+    UnsupportedLayer,
+    explained,
+    one_each,
+)
 
 AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk
 WIDER = 64  # times as many numbers as an input has, in what a network makes of it
@@ -170,7 +175,7 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
 def per_example(
     network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor, reason: str | None
 ) -> tuple[Functional, Tensor]:
-    """As `by_products.per_example`, for any network; `reason` is warned about once.
+    """As `ghost_clipping.per_example`, for any network; `reason` is warned about once.
 
     Raises:
         UnsupportedLayer: torch.func cannot run the network, or one example has several losses.

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from dpkit.training.gradients import functional, refused, self_check
-from dpkit.training.gradients.by_products import (
+from dpkit.training.gradients import functional, independence, unsupported
+from dpkit.training.gradients.functional import Functional
+from dpkit.training.gradients.ghost_clipping import (
     Gradients,
     LayerPasses,
     PerExample,
@@ -31,9 +32,8 @@ from dpkit.training.gradients.by_products import (
     capture,
     hooked,
 )
-from dpkit.training.gradients.functional import Functional
 from dpkit.training.gradients.layers import KINDS, scaled
-from dpkit.training.gradients.refused import MixesExamples, UnsupportedLayer, check
+from dpkit.training.gradients.unsupported import MixesExamples, UnsupportedLayer, check
 
 STRAIGHT: tuple[type[nn.Module], ...] = (
     *(nn.Linear, nn.Conv2d, nn.ConvTranspose2d, nn.Embedding),
@@ -54,7 +54,7 @@ Batch = tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...], float]
 Way = Callable[..., tuple[Gradients, Tensor]]
 
 
-@refused.not_compiled
+@unsupported.not_compiled
 def per_example(
     critic: nn.Module,
     real: Tensor,
@@ -71,7 +71,7 @@ def per_example(
 
     Args:
         critic: f(x, *conditions) -> (batch, 1) or (batch,); its layers as for
-            `by_products.per_example`.
+            `ghost_clipping.per_example`.
         real, fake: (batch, ...).
         conditions: further inputs, such as labels, the same for the three.
         mixing: (batch,), uniform on [0, 1] in the paper.
@@ -83,7 +83,7 @@ def per_example(
 
     Raises:
         ValueError: real, fake and mixing are not of one batch, or scores not one an example.
-        MixesExamples: examples of a batch meet, or are kept in a buffer (see `self_check`).
+        MixesExamples: examples of a batch meet, or are kept in a buffer (see `independence`).
         UnsupportedLayer: dropout that is switched on, which would differ from pass to pass;
             torch.func does not run the critic, or `refused` lists it.
     """
@@ -92,7 +92,7 @@ def per_example(
             "real and fake must have one shape and mixing one number an example, got "
             f"{tuple(real.shape)}, {tuple(fake.shape)} and {tuple(mixing.shape)}"
         )
-    refused.refuse(critic)
+    unsupported.refuse(critic)
     for module in critic.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0:
             raise UnsupportedLayer(
@@ -105,11 +105,11 @@ def per_example(
     batch = (real.detach(), fake.detach(), between, conditions, weight)
     if len(real) == 0:  # which not every layer takes
         return by_functional(critic, batch, None)
-    asked = self_check.asked(critic, "penalty")
+    asked = independence.asked(critic, "penalty")
     counts = True
     if asked.due():
         points = (real, fake, between, *conditions)
-        counts = self_check.refuse_meeting(critic, partial(_scores, critic), points)
+        counts = independence.refuse_meeting(critic, partial(_scores, critic), points)
     if piecewise_linear is None:
         piecewise_linear = is_made_of(STRAIGHT, critic)
     ways = [straight] if piecewise_linear else []
@@ -133,7 +133,7 @@ def _scores(critic: nn.Module, *points_and_conditions: Tensor) -> Tensor:
 
 
 def _by_ways(
-    ways: list[Way], critic: nn.Module, batch: Batch, asked: self_check.Asked
+    ways: list[Way], critic: nn.Module, batch: Batch, asked: independence.Asked
 ) -> tuple[PerExample, Tensor]:
     try:
         check(critic)
@@ -151,7 +151,7 @@ def _by_ways(
 
 
 def _checked(
-    way: Way, critic: nn.Module, batch: Batch, asked: self_check.Asked
+    way: Way, critic: nn.Module, batch: Batch, asked: independence.Asked
 ) -> tuple[Gradients, Tensor] | None:
     """The answer of a way; None where it has none, or where autograd has another gradient."""
     name = way.__name__
@@ -197,7 +197,7 @@ def _bent(critic: nn.Module) -> str:
         instead = "write nn.GroupNorm, with one group or with one for each channel"
     else:
         instead = "if it is piecewise linear beside its parts, give it piecewise_linear = True"
-    return f"gradients of the tangent of {refused.named(other)} are not known ({instead})"
+    return f"gradients of the tangent of {unsupported.named(other)} are not known ({instead})"
 
 
 def is_made_of(types: tuple[type[nn.Module], ...], critic: nn.Module) -> bool:

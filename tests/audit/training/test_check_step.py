@@ -30,7 +30,7 @@ from dpkit.private import PrivateGan
 from dpkit.private import gan_step as private_gan
 from dpkit.private.plan import LOSSES, gan_settings
 from dpkit.training import Conditional, clipped_sum, noised, noised_each, per_example, update
-from dpkit.training.gradients.self_check import SameDraws
+from dpkit.training.gradients.independence import SameDraws
 
 CPU = torch.device("cpu")
 BATCH, CLIP, NOISE = 6, 0.25, 1.1

@@ -15,8 +15,8 @@ from dpkit.training.gradients import (
     UnsupportedLayer,
     capture,
     gradient_penalty,
+    independence,
     per_example,
-    self_check,
 )
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:.*torch.func")]
@@ -129,7 +129,7 @@ def test_networks_in_which_examples_of_a_narrow_kind_meet(name, inputs):
         per_example(mlp(), LOSSES["weights of the batch"], inputs)
 
 
-@pytest.mark.parametrize("make", [self_check._far, self_check._extreme])
+@pytest.mark.parametrize("make", [independence._far, independence._extreme])
 @pytest.mark.parametrize(
     "inputs", [normal(5, 6), torch.arange(5), torch.eye(5) > 0], ids=["real", "whole", "logical"]
 )
@@ -142,11 +142,11 @@ def test_one_example_moves_in_one_direction_or_the_other(make, inputs):
 
 
 def test_on_a_gpu_whole_numbers_and_shares_stay_what_they_are(monkeypatch):
-    monkeypatch.setattr(self_check, "SAFE", ())
+    monkeypatch.setattr(independence, "SAFE", ())
     real, places = normal(8, 6), torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1])[:, None]
     inputs = torch.cat((places, real.sigmoid(), real), 1)
     for scale in (-1000.0, 1000.0):
-        moved = self_check._far(inputs, 0, scale)[0]
+        moved = independence._far(inputs, 0, scale)[0]
         assert moved[0] in (0, 2)
         assert (moved[1:7] >= real.sigmoid().amin(0)).all()
         assert (moved[1:7] <= real.sigmoid().amax(0)).all()
@@ -245,7 +245,7 @@ def test_losses_that_draw_random_numbers_for_each_example_are_no_mistake(views):
     network = Noisy(views)
     for batch in (2, 8, 64):
         rows = normal(batch, 6)
-        assert self_check.refuse_meeting(network, lambda x: squares(network(x)), (rows,))
+        assert independence.refuse_meeting(network, lambda x: squares(network(x)), (rows,))
 
 
 def test_labels_and_conditions_are_replaced_with_their_example():

@@ -19,8 +19,13 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from dpkit.common import checks
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.training.device import precision
-from dpkit.training.gradients import functional, layers, refused, self_check
-from dpkit.training.gradients.refused import HalfPrecision, MixesExamples, UnsupportedLayer, check
+from dpkit.training.gradients import functional, independence, layers, unsupported
+from dpkit.training.gradients.unsupported import (
+    HalfPrecision,
+    MixesExamples,
+    UnsupportedLayer,
+    check,
+)
 
 BESIDE = (
     "the network uses parameters beside running its layers (in a formula, a hook), so that "
@@ -271,7 +276,7 @@ class Capture:
     def gradients(self, losses: Tensor) -> Gradients:
         """Factored gradients of each example's own loss.
 
-        From time to time (see `self_check`) two examples' gradients are computed a second way.
+        From time to time (see `independence`) two examples' gradients are computed a second way.
         The network is not run again, so examples that meet in a comparison, by detach() or over
         several batches are seen by `per_example` alone.
 
@@ -281,7 +286,7 @@ class Capture:
         Raises:
             UnsupportedLayer: they depend on others, or products do not give the gradients.
         """
-        asked = self_check.asked(self.network, "capture", type(losses.grad_fn).__name__)
+        asked = independence.asked(self.network, "capture", type(losses.grad_fn).__name__)
         if not asked.due() or losses.shape == (0,):
             asked.batches += losses.shape != (0,)
             return Gradients(self.backward(losses)[0])
@@ -289,7 +294,7 @@ class Capture:
         asked.batches += certain and len(losses) > 1
         return gradients
 
-    def checked(self, losses: Tensor, asked: self_check.Asked) -> tuple[Gradients, bool]:
+    def checked(self, losses: Tensor, asked: independence.Asked) -> tuple[Gradients, bool]:
         """The gradients, and whether two examples' are autograd's (not so if they are infinite).
 
         Raises:
@@ -303,7 +308,7 @@ class Capture:
             found = torch.autograd.grad(losses[row], ends, retain_graph=True, allow_unused=True)
             wanted[row] = found[: len(parameters)]
             for seen, d in zip(self.seen, found[len(parameters) :], strict=True):
-                if d is not None and self_check.reaches_others(d, row):
+                if d is not None and independence.reaches_others(d, row):
                     raise UnsupportedLayer(MEET.format(layer=seen.layer))
         gradients = Gradients(self.backward(losses)[0])
         verdicts = [agrees(gradients, row, w) for row, w in wanted.items()]
@@ -357,7 +362,7 @@ def capture(network: nn.Module) -> Iterator[Capture]:
         UnsupportedLayer: as `check` does; `per_example` takes such networks too.
         HalfPrecision: autocast is on.
     """
-    refused.refuse(network)
+    unsupported.refuse(network)
     check(network)
     captured = Capture(network)
     with hooked(network, captured.remember):
@@ -379,7 +384,7 @@ def hooked(network: nn.Module, remember: Callable[..., Tensor | None]) -> Iterat
             handle.remove()
 
 
-@refused.not_compiled
+@unsupported.not_compiled
 def per_example(
     network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor
 ) -> tuple[PerExample, Tensor]:
@@ -393,24 +398,24 @@ def per_example(
 
     Raises:
         MixesExamples: examples of a batch meet in a layer or in the loss, or are kept in a buffer
-            (looked at from time to time: see `self_check`).
+            (looked at from time to time: see `independence`).
         UnsupportedLayer: torch.func does not run the network, or `refused` lists it.
         ValueError: the losses are not one for each example.
         TypeError: network or loss take another number of arguments.
     """
-    refused.refuse(network)
+    unsupported.refuse(network)
     batch = len(inputs[0])
     if batch == 0:  # which not every layer takes
         return functional.per_example(network, loss, *inputs, reason=None)
-    asked = self_check.asked(network, "loss", loss)
+    asked = independence.asked(network, "loss", loss)
     counts = True
     if asked.due():
-        refused.refuse_arguments(network, loss, len(inputs))
+        unsupported.refuse_arguments(network, loss, len(inputs))
 
         def losses_of(*rows: Tensor) -> Tensor:
-            return refused.one_each(loss(network(*rows)), len(rows[0]))
+            return unsupported.one_each(loss(network(*rows)), len(rows[0]))
 
-        counts = self_check.refuse_meeting(network, losses_of, inputs)
+        counts = independence.refuse_meeting(network, losses_of, inputs)
     try:
         answer = _by_products(network, loss, inputs, asked)
     except MixesExamples:
@@ -425,7 +430,7 @@ def _by_products(
     network: nn.Module,
     loss: Callable[[Tensor], Tensor],
     inputs: tuple[Tensor, ...],
-    asked: self_check.Asked,
+    asked: independence.Asked,
 ) -> tuple[PerExample, Tensor]:
     check(network)
     if PRODUCTS in asked.wrong:
@@ -433,7 +438,7 @@ def _by_products(
     try:
         captured = Capture(network)
         with hooked(network, captured.remember):
-            losses = refused.one_each(loss(network(*inputs)), len(inputs[0]))
+            losses = unsupported.one_each(loss(network(*inputs)), len(inputs[0]))
         if PRODUCTS in asked.right and not asked.due():
             return Gradients(captured.backward(losses)[0]), losses.detach()
         gradients, certain = captured.checked(losses, asked)

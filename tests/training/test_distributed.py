@@ -14,7 +14,7 @@ from on_ranks import STEPS, WAYS, trained
 
 from dpkit.commands.ledger_file import read
 from dpkit.privacy import Release, SampledGaussian
-from dpkit.training import Checkpoints, ranks, spent
+from dpkit.training import Checkpoints, distributed, spent
 
 pytestmark = pytest.mark.torch
 
@@ -145,6 +145,6 @@ def test_processes_of_torchrun_that_were_not_joined_are_refused(monkeypatch):
 
 
 def test_alone_there_is_nobody_to_join():
-    with ranks.joined("cpu") as device:
+    with distributed.joined("cpu") as device:
         assert device == torch.device("cpu")
-        assert ranks.here() == (0, 1)
+        assert distributed.here() == (0, 1)

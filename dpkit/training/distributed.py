@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.training import gradients
 from dpkit.training.device import device_named
-from dpkit.training.gradients.by_products import Clipped, PerExample
+from dpkit.training.gradients.ghost_clipping import Clipped, PerExample
 
 Parts = Iterable[nn.Module | torch.optim.Optimizer]
 MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
@@ -49,8 +49,8 @@ def here() -> Rank:
     if "TORCHELASTIC_RUN_ID" in os.environ and _started() > 1:
         raise RuntimeError(
             f"torchrun started {_started()} processes, and they do not train together yet: each "
-            "would spend the budget by itself; train within `with ranks.joined() as device:` "
-            "(from dpkit.training import ranks)"
+            "would spend the budget by itself; train within `with distributed.joined() as device:` "
+            "(from dpkit.training import distributed)"
         )
     return Rank(0, 1)
 
@@ -59,9 +59,9 @@ def here() -> Rank:
 def joined(device: str = "auto", *, timeout: timedelta = MEANWHILE) -> Iterator[torch.device]:
     """Join the processes that torchrun started, until the block ends: this one's device.
 
-        with ranks.joined() as device:
+        with distributed.joined() as device:
             gan = PrivateGan(generator, critic, ..., device=str(device)).fit(x, y)
-            if ranks.here().rank == 0:
+            if distributed.here().rank == 0:
                 gan.save("generator.safetensors")
 
     On GPUs each process takes that of its local rank, and sums are added by NCCL, on CPUs by gloo.

@@ -35,7 +35,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dpkit.training.device import draws_put_back
 from dpkit.training.gradients.functional import still
-from dpkit.training.gradients.refused import MixesExamples
+from dpkit.training.gradients.unsupported import MixesExamples
 
 MEETING = (
     "the losses of other examples change with example {row}, so that one record would move the "
