@@ -33,7 +33,9 @@ def show_version(asked: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", callback=show_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
 ) -> None:
     """Take the options that come before a command."""

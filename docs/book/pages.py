@@ -123,7 +123,9 @@ def _escaped(text: str) -> str:
 def copy_lab(app, exception: Exception | None) -> None:
     """Put the Lab, which is pages of its own, beside the book's."""
     if exception is None:
-        shutil.copytree(CHECKOUT / "docs/lab", Path(app.outdir) / "docs/lab", dirs_exist_ok=True)
+        shutil.copytree(
+            CHECKOUT / "docs/lab", Path(app.outdir) / "docs/lab", dirs_exist_ok=True
+        )
 
 
 def describe_pictures(app, doctree: nodes.document, docname: str) -> None:

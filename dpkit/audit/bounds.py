@@ -27,7 +27,9 @@ CELLS = 400  # of the joint test
 INDEPENDENT = "trials are independent, and those of a world alike"
 JOINT = "joint test of both error rates at a threshold chosen on other scores"
 NORMAL = "the trade-off curve is a Gaussian one"
-APART = 1e3  # times the spread within a world that the gap between the worlds must have, at least
+APART = (
+    1e3  # times the spread within a world that the gap between the worlds must have, at least
+)
 LEAST = 10  # trials of each world of `distinguished`, with other noise each
 
 
@@ -152,7 +154,9 @@ def gaussian(
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     parts = choose.split(absent, present, share=choosing, rng=rng)
-    mu = _joint(*parts, 1 - confidence, lambda pair: -(ndtri(pair.fpr) + ndtri(pair.fnr)).max(-1))
+    mu = _joint(
+        *parts, 1 - confidence, lambda pair: -(ndtri(pair.fpr) + ndtri(pair.fnr)).max(-1)
+    )
     found = epsilon_of_mu(mu, delta)
     method, assumed = f"Gaussian DP: {JOINT}", (INDEPENDENT, NORMAL)
     trials = np.size(absent) + np.size(present)

@@ -21,7 +21,10 @@ from dpkit.privacy.mechanisms import Adjacency, Floats
 
 CHOOSING = 0.15  # share of the canaries that choose which are guessed
 EACH = 10  # thresholds tried for either kind of guess
-INSIDE, OUTSIDE = 0.05, 0.05  # shares of the canaries that `one_run_fdp` guesses "in" and "out"
+INSIDE, OUTSIDE = (
+    0.05,
+    0.05,
+)  # shares of the canaries that `one_run_fdp` guesses "in" and "out"
 LARGEST = 60.0  # epsilon, or mu, beyond which no search goes
 CLOSE = 1e-9  # relative, of the parameter that is searched
 STEEP = 3.0  # alpha / beta at which `p_value_chosen` is least
@@ -203,7 +206,9 @@ def one_run_fdp(
     return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
 
 
-def _ranked(scores: Scores, inside: float, outside: float, rng: np.random.Generator) -> Guesses:
+def _ranked(
+    scores: Scores, inside: float, outside: float, rng: np.random.Generator
+) -> Guesses:
     """Guess the highest "in" and the lowest "out", ties in random order."""
     order = rng.permutation(scores.absent.size + scores.present.size)
     canaries = order[np.argsort(np.concatenate(scores)[order], kind="stable")]
@@ -229,7 +234,9 @@ def split_canaries(
     return Scores(*(s[m] for s, m in pairs)), Scores(*(s[~m] for s, m in pairs))
 
 
-def _thresholds(first: Scores, rest: Scores, delta: float, alpha: float) -> tuple[float, float]:
+def _thresholds(
+    first: Scores, rest: Scores, delta: float, alpha: float
+) -> tuple[float, float]:
     """Of guesses "in" and "out": the pair with the largest bound to expect of the rest."""
     tried = choose.candidates(first)
     tried = tried[np.linspace(0, tried.size - 1, min(EACH * 2, tried.size)).astype(int)]

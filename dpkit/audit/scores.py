@@ -73,7 +73,9 @@ def checked(absent: ArrayLike, present: ArrayLike) -> Scores:
         if kinds[name] not in "biuf":
             raise ValueError(f"{name} must hold numbers, got {scores.dtype}")
         if scores.dtype.kind == "f" and np.isnan(scores).any():
-            raise ValueError(f"{name} must hold numbers, got nan; a trial that failed has no score")
+            raise ValueError(
+                f"{name} must hold numbers, got nan; a trial that failed has no score"
+            )
     if ("b" in kinds.values()) and kinds["absent"] != kinds["present"]:
         raise ValueError(
             f"absent and present must be scores of one kind, got {given['absent'].dtype} and "
@@ -86,7 +88,9 @@ def _array(scores: ArrayLike, name: str) -> NDArray[Any]:
     try:
         return np.asarray(scores)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a flat list of numbers or an array: {error}") from error
+        raise ValueError(
+            f"{name} must be a flat list of numbers or an array: {error}"
+        ) from error
 
 
 def check_asked(delta: float, confidence: float, adjacency: Adjacency) -> tuple[float, float]:
@@ -97,7 +101,9 @@ def check_asked(delta: float, confidence: float, adjacency: Adjacency) -> tuple[
     """
     checks.one_of(ADJACENCIES, adjacency=adjacency)
     if not isinstance(delta, bool) and delta == 0:
-        raise ValueError("delta must lie in (0, 1), got 0; for pure DP take a tiny one, as 1e-12")
+        raise ValueError(
+            "delta must lie in (0, 1), got 0; for pure DP take a tiny one, as 1e-12"
+        )
     return checks.between(0, 1, delta=delta), checks.between(0, 1, confidence=confidence)
 
 

@@ -20,7 +20,9 @@ from dpkit.audit.scores import Scores, check_asked, checked
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Adjacency, Floats
 
-STAKES = np.array([0.03, 0.1, 0.2, 0.35, 0.55, 0.8, 0.97])  # shares of the capital that may be lost
+STAKES = np.array(
+    [0.03, 0.1, 0.2, 0.35, 0.55, 0.8, 0.97]
+)  # shares of the capital that may be lost
 GROWTH = 1.25  # of the rounds from one choice of thresholds to the next
 
 
@@ -67,7 +69,12 @@ def refute(
     """
     scores = checked(absent, present)
     pairs = zip(*(world.tolist() for world in scores), strict=False)
-    claim = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "confidence": confidence}
+    claim = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "adjacency": adjacency,
+        "confidence": confidence,
+    }
     *_, last = watch(pairs, **claim)
     return last
 
@@ -98,7 +105,9 @@ def watch(
         draws = past.absent.size + int(over[0]) + 1 if over.size else None
         past = Scores(*(np.concatenate(both) for both in zip(past, new, strict=True)))
         capitals, highest = paths[..., -1], max(highest, float(total.max()))
-        yield Refutation(epsilon, delta, adjacency, confidence, draws, past.absent.size, highest)
+        yield Refutation(
+            epsilon, delta, adjacency, confidence, draws, past.absent.size, highest
+        )
         if draws is not None:
             return
 

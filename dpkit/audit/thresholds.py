@@ -43,7 +43,9 @@ class Limits(NamedTuple):
     fnr: Floats
 
 
-Value = Callable[[Limits], Floats]  # (..., pairs) to what they prove, (...): falls with the limits
+Value = Callable[
+    [Limits], Floats
+]  # (..., pairs) to what they prove, (...): falls with the limits
 
 
 def quantile(alpha: float) -> float:
@@ -119,7 +121,9 @@ def count(scores: Scores, thresholds: Floats) -> Counts:
     absent, present = map(np.sort, scores)
     above = absent.size - np.searchsorted(absent, thresholds, side="right")
     below = np.searchsorted(present, thresholds, side="right")
-    return Counts(above.astype(np.float64), absent.size, below.astype(np.float64), present.size)
+    return Counts(
+        above.astype(np.float64), absent.size, below.astype(np.float64), present.size
+    )
 
 
 def threshold(first: Scores, rest: Scores, z: float, value: Value) -> float:
@@ -136,7 +140,8 @@ def threshold_and_weight(
     counts = expected(first, rest, tried)
     few = [value(separate(counts, z)).argmax() for z in DEPTHS * quantile(alpha)]
     best = counts._replace(
-        false_positives=counts.false_positives[few], false_negatives=counts.false_negatives[few]
+        false_positives=counts.false_positives[few],
+        false_negatives=counts.false_negatives[few],
     )
     values = value(joint(best, alpha, WEIGHTS, cells=CELLS))
     row, column = np.unravel_index(values.argmax(), values.shape)

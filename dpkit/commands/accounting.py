@@ -137,7 +137,8 @@ def epsilon(
         int | None, typer.Option(help="For --sampling: records a batch, on average or always.")
     ] = None,
     data_size: Annotated[
-        int | None, typer.Option(help="For --sampling: the number of records, which is public.")
+        int | None,
+        typer.Option(help="For --sampling: the number of records, which is public."),
     ] = None,
     largest_batch: Annotated[
         int | None,
@@ -182,7 +183,11 @@ def epsilon(
       python -m dpkit epsilon --noise-multiplier 1 --steps 10000 --delta 1e-5
       --sampling shuffled --batch-size 600 --data-size 60000
     """
-    drawn = {"--batch-size": batch_size, "--data-size": data_size, "--largest-batch": largest_batch}
+    drawn = {
+        "--batch-size": batch_size,
+        "--data-size": data_size,
+        "--largest-batch": largest_batch,
+    }
     if sampling is None:
         leave_out(drawn, "it belongs to --sampling")
     else:
@@ -280,7 +285,9 @@ def noise(
             mechanism=lambda noise: pricing.step(noise, sample_rate),
             **pricing.options,
         )
-    releases = [Release(pricing.step(value or 1.0, sample_rate), steps)]  # 0: nothing is released
+    releases = [
+        Release(pricing.step(value or 1.0, sample_rate), steps)
+    ]  # 0: nothing is released
     found = pricing.epsilon(releases, delta)
     if as_json:
         fields = _fields(found, pricing, value, sample_rate, steps)
@@ -290,7 +297,11 @@ def noise(
 
 
 def _fields(
-    found: Guarantee, pricing: Pricing, noise: float | None, sample_rate: float | None, steps: int
+    found: Guarantee,
+    pricing: Pricing,
+    noise: float | None,
+    sample_rate: float | None,
+    steps: int,
 ) -> dict[str, Any]:
     """What there is to say of a price; noise and rate are None where steps come from a file."""
     return {
@@ -352,7 +363,9 @@ def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) 
         ValueError: an option is missing, of another name, or out of range.
     """
     checks.one_of(tuple(as_drawn.WAYS), sampling=sampling)
-    missing = [name for name, value in run.items() if value is None and name != "--largest-batch"]
+    missing = [
+        name for name, value in run.items() if value is None and name != "--largest-batch"
+    ]
     if missing:
         raise ValueError(f"--sampling needs {' and '.join(missing)} as well")
     noise, steps, batch_size, data_size, largest = run.values()
@@ -371,10 +384,13 @@ def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) 
     if as_json:
         settings = {name[2:].replace("-", "_"): value for name, value in run.items()}
         ways = {name: one._asdict() for name, one in found.items()}
-        print_json({**settings, "largest_batch": largest, "version": __version__, "ways": ways})
+        print_json(
+            {**settings, "largest_batch": largest, "version": __version__, "ways": ways}
+        )
         return
     rows = [
-        (name, _epsilon(one), one.adjacency, as_drawn.WAYS[name]) for name, one in found.items()
+        (name, _epsilon(one), one.adjacency, as_drawn.WAYS[name])
+        for name, one in found.items()
     ]
     notes = (
         f"At delta {delta:g}, certified; truncated batches hold {largest} records at most.",

@@ -64,7 +64,9 @@ def points(pricing: Pricing, ledger: Releases, delta: float) -> list[Point]:
     deltas = sorted({*DELTAS.tolist(), delta})
     over_delta = [pricing.epsilon(ledger, one) for one in deltas]
     most = next((one.epsilon for one in over_delta if math.isfinite(one.epsilon)), 1.0)
-    over_epsilon = [pricing.delta(ledger, one) for one in np.linspace(0, most or 1.0, EPSILONS)]
+    over_epsilon = [
+        pricing.delta(ledger, one) for one in np.linspace(0, most or 1.0, EPSILONS)
+    ]
     return [
         *(Point("delta", one) for one in over_delta),
         *(Point("epsilon", one) for one in over_epsilon),
@@ -91,12 +93,18 @@ def _as_png(found: list[Point]) -> bytes:
         x = [getattr(one, given) for one in prices]
         y = np.array([getattr(one, computed) for one in prices])
         shown = np.isfinite(y) & (y > 0)
-        x, y, least = np.array(x)[shown], y[shown], np.array([one.lower for one in prices])[shown]
+        x, y, least = (
+            np.array(x)[shown],
+            y[shown],
+            np.array([one.lower for one in prices])[shown],
+        )
         ax.plot(x, y, color=plots.COLOURS[0], linewidth=1.8)
         if least.any():
             between = (ax.fill_between, x) if given == "delta" else (ax.fill_betweenx, y)
             upper = y if given == "delta" else x
-            between[0](between[1], least, upper, color=plots.COLOURS[0], alpha=0.3, linewidth=0)
+            between[0](
+                between[1], least, upper, color=plots.COLOURS[0], alpha=0.3, linewidth=0
+            )
         ax.set(xlabel=given, ylabel=computed)
         if given == "delta":
             ax.set(xscale="log", ylim=(0, None))

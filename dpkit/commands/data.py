@@ -28,7 +28,9 @@ def list_(json_: AsJson = False) -> None:
 
 
 @app.command()
-def get(name: Annotated[str, typer.Argument(help="Such as mnist.")], json_: AsJson = False) -> None:
+def get(
+    name: Annotated[str, typer.Argument(help="Such as mnist.")], json_: AsJson = False
+) -> None:
     """Download a data set into data/cache and check it.
 
     python -m dpkit data get mnist
@@ -44,7 +46,9 @@ def get(name: Annotated[str, typer.Argument(help="Such as mnist.")], json_: AsJs
 
 @app.command()
 def verify(
-    name: Annotated[str | None, typer.Argument(help="One set; all that are here if none.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One set; all that are here if none.")
+    ] = None,
     json_: AsJson = False,
 ) -> None:
     """Compare checksums of the files that are here; exit code 1 if one differs.

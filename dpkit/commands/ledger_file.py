@@ -48,7 +48,9 @@ AS_JSON = "save the accountant's state as JSON: json.dump(accountant.state_dict(
 _shown = Repr()
 _shown.maxstring = _shown.maxother = 120
 short = _shown.repr
-METADATA = "dpkit"  # in a safetensors file: what `PrivateGan.save` says of the release, as JSON
+METADATA = (
+    "dpkit"  # in a safetensors file: what `PrivateGan.save` says of the release, as JSON
+)
 LONGEST_HEADER = 100_000_000  # bytes; what the library itself reads
 BY_HAND = "type --noise-multiplier, --sample-rate and --steps instead"
 
@@ -106,7 +108,9 @@ def _rows(file: Path) -> Iterator[_Row]:
     if start.startswith(BINARY):
         return _opacus(str(file), _torch_content(file))
     if not file.stat().st_size <= LARGEST_TEXT:
-        raise ValueError(f"{file} has over {LARGEST_TEXT} bytes; merge steps with equal settings")
+        raise ValueError(
+            f"{file} has over {LARGEST_TEXT} bytes; merge steps with equal settings"
+        )
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -152,7 +156,9 @@ def _csv(name: str, text: str) -> Iterator[_Row]:
                     f"{where}: {len(columns)} values are needed ({', '.join(columns)}), "
                     f"got {len(cells)}: {short(','.join(cells))}"
                 )
-            values = {key: _number(key, cell) for key, cell in zip(columns, cells, strict=True)}
+            values = {
+                key: _number(key, cell) for key, cell in zip(columns, cells, strict=True)
+            }
             yield _Row(where, values)
     except csv.Error as error:
         raise ValueError(f"{name}, line {reader.line_num}: {error}") from None
@@ -206,7 +212,9 @@ def _listed(name: str, content: list[Any]) -> Iterator[_Row]:
     for number, values in enumerate(content, 1):
         where = f"{name}, item {number}"
         if not isinstance(values, dict):
-            raise ValueError(f"{where}: must be an object such as {EXAMPLE}, got {short(values)}")
+            raise ValueError(
+                f"{where}: must be an object such as {EXAMPLE}, got {short(values)}"
+            )
         _check_columns(where, list(values))
         yield _Row(where, values)
 
@@ -320,7 +328,9 @@ def released_rows(file: Path) -> list[Any]:
     Raises:
         ValueError: the file is no safetensors file, or holds no such ledger.
     """
-    with file.open("rb") as stream:  # 8 bytes with the header's length (little-endian), then JSON
+    with file.open(
+        "rb"
+    ) as stream:  # 8 bytes with the header's length (little-endian), then JSON
         length = int.from_bytes(stream.read(8), "little")
         text = stream.read(length) if length <= LONGEST_HEADER else b""
     try:

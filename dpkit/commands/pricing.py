@@ -37,7 +37,9 @@ class Pricing(NamedTuple):
     @property
     def price(self) -> Callable[..., Guarantee]:
         """The accountant's `epsilon`; imported when it is asked for."""
-        return import_module(f"dpkit.privacy.accountants.{ACCOUNTANTS[self.accountant]}").epsilon
+        return import_module(
+            f"dpkit.privacy.accountants.{ACCOUNTANTS[self.accountant]}"
+        ).epsilon
 
     def delta(self, ledger: Releases, epsilon: float) -> Guarantee:
         """The ledger's delta at `epsilon`."""
@@ -158,7 +160,9 @@ def steps_of(
         return found
     if noise_multiplier is None or sample_rate is None or steps is None:
         missing = [f"'{name}'" for name in options if name not in given]
-        raise ValueError(f"Missing option {_listed(missing)}; or give --ledger, a file of steps.")
+        raise ValueError(
+            f"Missing option {_listed(missing)}; or give --ledger, a file of steps."
+        )
     checks.whole(steps=steps)
     return [Release(pricing.step(noise_multiplier, sample_rate), steps)]
 

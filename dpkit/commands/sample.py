@@ -14,13 +14,18 @@ if TYPE_CHECKING:
 
 def sample(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The generator, *.safetensors, of `dpkit train`.")
+        str,
+        typer.Argument(metavar="FILE", help="The generator, *.safetensors, of `dpkit train`."),
     ],
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="New, or empty: gets the PNG files.")],
+    out: Annotated[
+        str, typer.Option(metavar="FOLDER", help="New, or empty: gets the PNG files.")
+    ],
     labels: Annotated[
         str | None, typer.Option(help="Classes, such as 0,1,2; all of them if not given.")
     ] = None,
-    count: Annotated[int, typer.Option(help="Images of each class, or without classes all.")] = 1,
+    count: Annotated[
+        int, typer.Option(help="Images of each class, or without classes all.")
+    ] = 1,
     reproducible_seed: Annotated[
         int | None, typer.Option(help="For the same images again; costs no privacy.")
     ] = None,
@@ -40,7 +45,9 @@ def sample(
     count = checks.whole(1, count=count)
     gan = _gan(file)
     if gan.classes is None and labels is not None:
-        raise ValueError(f"{file} was trained without labels: leave out --labels, give --count")
+        raise ValueError(
+            f"{file} was trained without labels: leave out --labels, give --count"
+        )
     each = None if gan.classes is None else _classes(labels, gan.classes)
     wanted = count if each is None else [label for label in each for _ in range(count)]
     images = gan.sample(wanted, reproducible_seed=reproducible_seed)
@@ -79,7 +86,10 @@ def _gan(file: str) -> "PrivateGan":
 
     facts = saved.facts_of(file)
     try:
-        (latent_size,), classes = facts["settings"]["latent_size"], facts["settings"]["classes"]
+        (latent_size,), classes = (
+            facts["settings"]["latent_size"],
+            facts["settings"]["classes"],
+        )
         shape, epsilon, delta = tuple(facts["shape"]), facts["epsilon"], facts["delta"]
         if len(shape) != 3 or shape[0] not in (1, 3):
             raise ValueError(f"shape {shape}")

@@ -19,11 +19,17 @@ SUFFIX = ".safetensors"  # by which `epsilon --ledger` knows the file
 def train(
     data: Annotated[
         str,
-        typer.Argument(help="A folder of images, or digits, mnist, fashion_mnist, cifar10 or 100."),
+        typer.Argument(
+            help="A folder of images, or digits, mnist, fashion_mnist, cifar10 or 100."
+        ),
     ],
-    epsilon: Annotated[float, typer.Option(help="The budget, > 0, under add-remove adjacency.")],
+    epsilon: Annotated[
+        float, typer.Option(help="The budget, > 0, under add-remove adjacency.")
+    ],
     delta: Annotated[float, typer.Option(help="In (0, 1); below 1 / number of records.")],
-    out: Annotated[str, typer.Option(metavar="FILE", help=f"The generator, to be: *{SUFFIX}.")],
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help=f"The generator, to be: *{SUFFIX}.")
+    ],
     steps: Annotated[int, typer.Option(help="Steps of the critic, each a release.")] = 1000,
     batch_size: Annotated[int, typer.Option(help="Records a batch on average.")] = 128,
     labels: Annotated[
@@ -34,10 +40,14 @@ def train(
         ),
     ] = True,
     size: Annotated[int, typer.Option(help="Of a folder's images: pixels a side.")] = 32,
-    grey: Annotated[bool, typer.Option("--grey", help="Of a folder: without colours.")] = False,
+    grey: Annotated[
+        bool, typer.Option("--grey", help="Of a folder: without colours.")
+    ] = False,
     public_size: Annotated[
         int | None,
-        typer.Option(help="Declared number of records; if not given the counted one is public."),
+        typer.Option(
+            help="Declared number of records; if not given the counted one is public."
+        ),
     ] = None,
     unit: Annotated[
         str, typer.Option(help="For the statement: what one record is.")

@@ -51,7 +51,11 @@ def between(low: float, high: float, **values: Any) -> Any:
 def whole(minimum: int = 0, **values: Any) -> Any:
     """Each value is an integer >= minimum (ValueError otherwise)."""
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or not int(value) >= minimum:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, Integral)
+            or not int(value) >= minimum
+        ):
             raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
     found: Any = tuple(map(int, values.values()))
     return found[0] if len(found) == 1 else found

@@ -107,7 +107,9 @@ def remedy(module: str) -> str:
     except PackageNotFoundError:  # a checkout on the path
         declared = []
     for line in declared:
-        if (found := re.match(rf"{re.escape(name)}(?P<range>[<>=!~][^;\s]*)", line)) is not None:
+        if (
+            found := re.match(rf"{re.escape(name)}(?P<range>[<>=!~][^;\s]*)", line)
+        ) is not None:
             return f"pip install '{name}{found['range']}'"
     return f"pip install {name}"
 

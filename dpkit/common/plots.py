@@ -31,7 +31,12 @@ MEANINGS = {  # a name that has one of these words is drawn in its colour, in ev
 LINE_OF_TEXT = 15.0  # pixels
 FEW = 5  # intervals between ticks, at most
 SHARP = 192  # dots an inch, where a notebook shows a picture
-LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
+LABEL_BOX = {
+    "facecolor": "white",
+    "alpha": 0.75,
+    "linewidth": 0,
+    "pad": 1,
+}  # behind words on lines
 
 
 def figure(
@@ -151,7 +156,9 @@ def mark(ax: Axes, x: float, text: str, *, colour: str = "0.4", top: bool = True
     note(ax, text, at, offset, xycoords=across, color=colour, fontsize=8, rotation=90, **align)
 
 
-def bars(ax: Axes, groups: Mapping[str, Sequence[float]], *, labels: Sequence[str], y: str) -> Axes:
+def bars(
+    ax: Axes, groups: Mapping[str, Sequence[float]], *, labels: Sequence[str], y: str
+) -> Axes:
     """A bar of each group at every label, side by side.
 
     Args:
@@ -177,7 +184,9 @@ def image_rows(rows: Mapping[str, np.ndarray], *, columns: int = 10) -> Figure:
         rows: name -> images in 0..255 or [0, 1], shape (columns or more, height, width).
         columns: images a row.
     """
-    width = max(7.0, 5.5 + 0.065 * max(map(len, rows)))  # in inches: a long name needs its place
+    width = max(
+        7.0, 5.5 + 0.065 * max(map(len, rows))
+    )  # in inches: a long name needs its place
     drawn = Figure(figsize=(width, 0.62 * len(rows)), layout="constrained", dpi=110)
     for index, (name, images) in enumerate(rows.items()):
         ax = drawn.add_subplot(len(rows), 1, index + 1)
@@ -233,5 +242,7 @@ def picture(figure: Figure, words: str) -> Picture:
 def _png(figure: Figure, *, dpi: Any) -> bytes:
     buffer = BytesIO()
     quick = {"compress_level": 1}  # half the time, a third more bytes
-    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None}, pil_kwargs=quick)
+    figure.savefig(
+        buffer, format="png", dpi=dpi, metadata={"Software": None}, pil_kwargs=quick
+    )
     return buffer.getvalue()

@@ -12,7 +12,9 @@ from typing import Any
 
 from dpkit.common.files import CHECKOUT, PACKAGE, write_bytes
 
-SETTINGS = 1e-4  # relative: how near settings that were calibrated are to those that were stored
+SETTINGS = (
+    1e-4  # relative: how near settings that were calibrated are to those that were stored
+)
 SCALES = ("paper", "reduced", "small")
 
 
@@ -81,7 +83,10 @@ def code_version() -> str:
     git = ["git", "-C", str(CHECKOUT)]
     try:
         head = subprocess.run(
-            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+            [*git, "rev-parse", "--short=12", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
         changed = subprocess.run(
             [*git, "status", "--porcelain", "--", PACKAGE.name],

@@ -88,7 +88,9 @@ def tabled(rows: Any, columns: Sequence[str] | None = None, *, digits: int = 3) 
     if records and isinstance(records[0], Mapping):
         columns = list(records[0]) if columns is None else columns
         records = [[row.get(name) for name in columns] for row in records]
-    told = list(zip(*(_told(column, digits) for column in zip(*records, strict=True)), strict=True))
+    told = list(
+        zip(*(_told(column, digits) for column in zip(*records, strict=True)), strict=True)
+    )
     return Table([str(name) for name in columns or ()], told)
 
 

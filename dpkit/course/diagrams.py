@@ -43,7 +43,12 @@ def gan() -> plots.Picture:
 
 
 def _box(ax: Axes, at: tuple[float, float], text: str, colour: str) -> None:
-    style = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
+    style = {
+        "boxstyle": "round,pad=0.5",
+        "facecolor": "white",
+        "edgecolor": colour,
+        "linewidth": 2,
+    }
     ax.text(*at, text, ha="center", va="center", fontsize=10, bbox=style)
 
 

@@ -41,7 +41,9 @@ def memory(root: Path = Path("/")) -> Memory | None:
     # In a container the name may be of the host's, and lead nowhere: the root is the container's.
     group = root.joinpath("sys/fs/cgroup", *_lines(root / "proc/self/cgroup", r"^0::/*(.*)$"))
     for folder in (group, *group.parents):
-        limit, used = (_lines(folder / f"memory.{name}", r"^\d+$") for name in ("max", "current"))
+        limit, used = (
+            _lines(folder / f"memory.{name}", r"^\d+$") for name in ("max", "current")
+        )
         if limit and used:  # else there is none
             stat = Counter({name: int(size) for name, size in _lines(folder / "memory.stat")})
             cached = max(0, stat["inactive_file"] + stat["active_file"] - stat["file_mapped"])

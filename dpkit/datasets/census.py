@@ -166,7 +166,9 @@ def _draw(uniform: np.ndarray) -> np.ndarray:
     code["workclass"] = _pick(WORKCLASS, stage, thousandths[3])
     schooling = np.array(SCHOOLING)[code["education"]]
     code["occupation"] = _pick(OCCUPATION, 4 * sex + schooling, thousandths[4])
-    code["marital_status"] = _pick(MARITAL_STATUS, 6 * sex + np.array(DECADE)[age], thousandths[5])
+    code["marital_status"] = _pick(
+        MARITAL_STATUS, 6 * sex + np.array(DECADE)[age], thousandths[5]
+    )
     code["hours_per_week"] = _pick(HOURS, _hours_row(code, stage), thousandths[6])
     code["income"] = (thousandths[7] < _chance(code)).astype(np.int64)
     return np.stack([code[name] for name in ADULT_8.names], axis=1)
@@ -180,7 +182,9 @@ def _pick(table: Shares, row: np.ndarray | int, thousandths: np.ndarray) -> np.n
 
 def _hours_row(code: dict[str, np.ndarray], stage: np.ndarray) -> np.ndarray:
     """The row of HOURS that each person takes: int64 (n,)."""
-    long = np.array(LONG_HOURS)[code["occupation"]] | np.array(SELF_EMPLOYED)[code["workclass"]]
+    long = (
+        np.array(LONG_HOURS)[code["occupation"]] | np.array(SELF_EMPLOYED)[code["workclass"]]
+    )
     middle = np.where(code["sex"] == 0, 2, 3 + long)
     return np.select([stage == 0, stage == 3], [0, 1], middle)
 

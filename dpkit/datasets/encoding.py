@@ -34,10 +34,14 @@ class Categorical:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.values, tuple) and self.values):
-            raise ValueError(f"{self.name}: values must be a tuple of texts, got {self.values!r}")
+            raise ValueError(
+                f"{self.name}: values must be a tuple of texts, got {self.values!r}"
+            )
         for value in self.values:
             if not (isinstance(value, str) and value):
-                raise ValueError(f"{self.name}: a value must be a text, not empty, got {value!r}")
+                raise ValueError(
+                    f"{self.name}: a value must be a text, not empty, got {value!r}"
+                )
             if self.values.count(value) > 1:
                 raise ValueError(f"{self.name}: value {value!r} is there twice; name it once")
 
@@ -76,7 +80,9 @@ class Categorical:
         import pandas as pd
 
         kind = pd.CategoricalDtype(self.values)
-        return pd.Categorical.from_codes(np.where(codes < len(self.values), codes, -1), dtype=kind)
+        return pd.Categorical.from_codes(
+            np.where(codes < len(self.values), codes, -1), dtype=kind
+        )
 
 
 @dataclass(frozen=True)
@@ -101,13 +107,17 @@ class Binned:
     def __post_init__(self) -> None:
         edges = self.edges
         if not (isinstance(edges, tuple) and len(edges) > 1):
-            raise ValueError(f"{self.name}: edges must be a tuple of two or more, got {edges!r}")
+            raise ValueError(
+                f"{self.name}: edges must be a tuple of two or more, got {edges!r}"
+            )
         pairs = list(pairwise(edges))
         rising = all(low < high for low, high in pairs[:-1]) and pairs[-1][0] <= pairs[-1][1]
         if not (rising and math.isfinite(edges[-1] - edges[0])):
             raise ValueError(f"{self.name}: edges must be finite and ascending, got {edges}")
         if self.whole and not (np.diff(self._ends, axis=1) >= 0).all():
-            raise ValueError(f"{self.name}: a bin of {edges} holds no whole number; drop its edge")
+            raise ValueError(
+                f"{self.name}: a bin of {edges} holds no whole number; drop its edge"
+            )
 
     @property
     def size(self) -> int:
@@ -221,7 +231,9 @@ class TableEncoder:
             )
         for name in self.names:
             if self.names.count(name) > 1:
-                raise ValueError(f"columns: the name {name!r} is there twice; names must differ")
+                raise ValueError(
+                    f"columns: the name {name!r} is there twice; names must differ"
+                )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -337,7 +349,9 @@ class TableEncoder:
         digest = hashlib.sha256(f"{codes.shape} {self.names}".encode())
         for name, column in zip(self.names, codes.T, strict=True):
             values = numbers(_series(frame, name)) if len(frame) else None
-            digest.update(column.tobytes() if values is None else values.astype("<f8").tobytes())
+            digest.update(
+                column.tobytes() if values is None else values.astype("<f8").tobytes()
+            )
         return digest.hexdigest()
 
     def _checked(self, codes: Any) -> np.ndarray:
@@ -408,7 +422,9 @@ def refuse(column: "pd.Series", bad: np.ndarray, problem: str, remedy: str) -> N
         return
     at = int(bad.argmax())
     label, value = column.index[at], column.iloc[at]
-    label, value = (one.item() if isinstance(one, np.generic) else one for one in (label, value))
+    label, value = (
+        one.item() if isinstance(one, np.generic) else one for one in (label, value)
+    )
     others = f"; {bad.sum():,} such rows" if bad.sum() > 1 else ""
     raise ValueError(
         f"column {column.name}, row {at} (index {label!r}): {value!r} {problem}; {remedy}{others}; "
@@ -425,7 +441,9 @@ def _places(column: "pd.Series", values: tuple[str, ...]) -> np.ndarray:
         texts = [cell if isinstance(cell, str) else None for cell in column]
         return known.get_indexer(pd.Index(texts, dtype=object)).astype(np.int64)
     found = known.get_indexer(column.cat.categories.astype(object))
-    return np.append(found, -1)[column.cat.codes].astype(np.int64)  # code -1 is a missing value
+    return np.append(found, -1)[column.cat.codes].astype(
+        np.int64
+    )  # code -1 is a missing value
 
 
 def _is_text(kind: Any) -> bool:

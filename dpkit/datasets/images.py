@@ -75,7 +75,9 @@ def digits(*, split: str = "train") -> Images:
     test = np.zeros(len(labels), dtype=bool)
     test[np.argsort(labels, kind="stable")[::5]] = True
     chosen = test if split == "test" else ~test
-    return make_images("digits", enlarge(images[chosen].astype(np.int64))[:, None], labels[chosen])
+    return make_images(
+        "digits", enlarge(images[chosen].astype(np.int64))[:, None], labels[chosen]
+    )
 
 
 def enlarge(images: np.ndarray) -> np.ndarray:
@@ -150,7 +152,9 @@ def load(name: str, *, split: str = "train") -> Images:
         if known == name:
             return loader(split=split)
     if name == sources.ADULT.name:
-        raise ValueError("adult is a table, not an image set; use dpkit.datasets.adult(split=...)")
+        raise ValueError(
+            "adult is a table, not an image set; use dpkit.datasets.adult(split=...)"
+        )
     raise ValueError(
         f"unknown image set {name!r}; {closest(name, (known for known, _ in IMAGE_SETS))}"
     )
@@ -195,7 +199,9 @@ def _cifar(wanted: sources.DataSource, split: str, *, label_bytes: int) -> Image
     found = locate(wanted, split)
     # Decompression and hashing leave the interpreter's lock, so that files go in parallel.
     with ThreadPoolExecutor() as pool:
-        contents = list(pool.map(lambda one: read_verified(one[1], sha256=one[0].sha256), found))
+        contents = list(
+            pool.map(lambda one: read_verified(one[1], sha256=one[0].sha256), found)
+        )
     for (_, path), content in zip(found, contents, strict=True):
         if len(content) % row_size:
             raise ValueError(
@@ -239,7 +245,9 @@ def image_folder(
     checks.whole(1, limit=1 if limit is None else limit)
     root = Path(path).expanduser().resolve()
     files = _image_files(root)[:limit]
-    folders = [file.relative_to(root).parts[0] if file.parent != root else "" for file in files]
+    folders = [
+        file.relative_to(root).parts[0] if file.parent != root else "" for file in files
+    ]
     numbers = {name: number for number, name in enumerate(sorted(set(folders)))}
     pixels = np.stack([_read(file, size, modes[0]) for file in files])
     return make_images(root.name, pixels, np.array([numbers[name] for name in folders]))
@@ -272,7 +280,9 @@ def _read(file: Path, size: int, mode: str) -> np.ndarray:
             side = min(image.size)
             left, top = (image.width - side) // 2, (image.height - side) // 2
             square = image.convert(mode).resize(
-                (size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side)
+                (size, size),
+                Image.Resampling.BILINEAR,
+                box=(left, top, left + side, top + side),
             )
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(

@@ -83,7 +83,11 @@ def _verify(wanted: DataSource) -> Iterator[dict[str, Any]]:
 
 
 def _checked(
-    wanted: DataSource, file: File, path: Path | None, found: str | None, stopped: object = None
+    wanted: DataSource,
+    file: File,
+    path: Path | None,
+    found: str | None,
+    stopped: object = None,
 ) -> dict[str, Any]:
     return {
         "name": wanted.name,

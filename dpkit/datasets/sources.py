@@ -48,8 +48,14 @@ DIGITS = DataSource(
     folders=(),
     files=(
         # sha256 of the kit's own 28x28 form (Images.checksum): scikit-learn ships the original.
-        File("train", "train", "e569ba87c1f95517c33fadcfdc78cd79b84682efc65add788a4edd2cc75038fe"),
-        File("test", "test", "c3dedc047a665757a098d877505daed3ade87b1c579819cee4091ff116246d13"),
+        File(
+            "train",
+            "train",
+            "e569ba87c1f95517c33fadcfdc78cd79b84682efc65add788a4edd2cc75038fe",
+        ),
+        File(
+            "test", "test", "c3dedc047a665757a098d877505daed3ade87b1c579819cee4091ff116246d13"
+        ),
     ),
     urls=(),
     downloads=(),
@@ -64,8 +70,14 @@ CENSUS = DataSource(
     folders=(),
     files=(
         # ADULT_8.checksum of each split: the model draws the same persons on every machine.
-        File("train", "train", "4db8251d2267c28deb3767aec906ee0469051e6cf9385a9dd8fbfce80a6da4ea"),
-        File("test", "test", "7a9aa6aeaa9f149509d379736faa3c1f4ff32a9ab84e36c64bc21605dd801486"),
+        File(
+            "train",
+            "train",
+            "4db8251d2267c28deb3767aec906ee0469051e6cf9385a9dd8fbfce80a6da4ea",
+        ),
+        File(
+            "test", "test", "7a9aa6aeaa9f149509d379736faa3c1f4ff32a9ab84e36c64bc21605dd801486"
+        ),
     ),
     urls=(),
     downloads=(),
@@ -76,7 +88,9 @@ CENSUS = DataSource(
 
 # The files of MNIST's layout: two for training, two for testing.
 IDX = tuple(
-    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
+    f"{part}-{kind}-ubyte"
+    for part in ("train", "t10k")
+    for kind in ("images-idx3", "labels-idx1")
 )
 
 
@@ -86,7 +100,9 @@ def _idx_files(*sums: str) -> tuple[File, ...]:
 
 
 def _packed(*downloads: tuple[str, int]) -> tuple[Download, ...]:
-    return tuple(Download(f"{name}.gz", *one) for name, one in zip(IDX, downloads, strict=True))
+    return tuple(
+        Download(f"{name}.gz", *one) for name, one in zip(IDX, downloads, strict=True)
+    )
 
 
 def _cifar10_files(*sums: str) -> tuple[File, ...]:
@@ -170,10 +186,14 @@ CIFAR100 = DataSource(
     folders=("cifar100", "cifar-100-binary"),
     files=(
         File(
-            "train.bin", "train", "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"
+            "train.bin",
+            "train",
+            "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
         ),
         File(
-            "test.bin", "test", "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"
+            "test.bin",
+            "test",
+            "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
         ),
     ),
     urls=CIFAR10.urls,

@@ -242,7 +242,10 @@ def parse_adult(text: str, path: Path) -> "pd.DataFrame":
         )
     frame = pd.DataFrame(rows, columns=[name for name, _ in ADULT_COLUMNS])
     return frame.astype(
-        {name: pd.CategoricalDtype(values) if values else "int64" for name, values in ADULT_COLUMNS}
+        {
+            name: pd.CategoricalDtype(values) if values else "int64"
+            for name, values in ADULT_COLUMNS
+        }
     )
 
 

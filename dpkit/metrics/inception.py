@@ -17,7 +17,9 @@ class InceptionScore(NamedTuple):
     """Between 1 and the number of classes. It describes a set of images, not its privacy."""
 
     mean: float  # over the splits
-    spread: float  # standard deviation over the splits (of the population of splits: divided by n)
+    spread: (
+        float  # standard deviation over the splits (of the population of splits: divided by n)
+    )
     splits: tuple[float, ...]  # each split's own score
 
 

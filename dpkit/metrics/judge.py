@@ -92,7 +92,9 @@ class Judge(NamedTuple):
 
     def features(self, images: Tensor) -> np.ndarray:
         """What its last layer sees of images in [-1, 1], float64 (images, hidden)."""
-        *body, _, _ = self.net.children()  # the last two: dropout, which does nothing, and linear
+        *body, _, _ = (
+            self.net.children()
+        )  # the last two: dropout, which does nothing, and linear
         return _outputs(nn.Sequential(*body), images).cpu().numpy()
 
     def score(self, images: Tensor, *, splits: int = SPLITS) -> InceptionScore:
@@ -127,7 +129,9 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
                 pass
             seconds = perf_counter() - start
             found = _outputs(net.eval(), as_images(test, device)).argmax(1).cpu().numpy()
-            write_bytes(weights, save({k: v.contiguous() for k, v in net.state_dict().items()}))
+            write_bytes(
+                weights, save({k: v.contiguous() for k, v in net.state_dict().items()})
+            )
             stored = {
                 "accuracy": float((found == test.labels).mean()),
                 "seconds": seconds,
@@ -149,7 +153,12 @@ def as_images(images: datasets.Images, device: torch.device) -> Tensor:
 
 
 def learn(
-    net: nn.Module, images: Tensor, labels: Tensor, *, learning: Learning, kept: Path | None = None
+    net: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    learning: Learning,
+    kept: Path | None = None,
 ) -> Iterator[float]:
     """Train a classifier on images in [-1, 1], yielding each batch's cross-entropy.
 
@@ -175,7 +184,9 @@ def learn(
         order = torch.randperm(len(images), generator=rng, device=device)
         for i, chosen in enumerate(order.split(learning.batch_size)):
             set_rate(optimizer, rate(epoch * steps + i))
-            seed = learning.seed + epoch * steps + i  # of the dropout, which has no rng of its own
+            seed = (
+                learning.seed + epoch * steps + i
+            )  # of the dropout, which has no rng of its own
             turned = augmented(images[chosen], learning=learning, rng=rng)
             net.train(len(chosen) > 1)  # a last batch of one has no variance
             with seeded(seed):

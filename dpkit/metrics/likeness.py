@@ -74,13 +74,18 @@ def precision_recall(
             f"neighbours must be below the number of images, {min(len(first), len(second))}, got "
             f"{neighbours}"
         )
-    return PrecisionRecall(_among(second, first, neighbours), _among(first, second, neighbours))
+    return PrecisionRecall(
+        _among(second, first, neighbours), _among(first, second, neighbours)
+    )
 
 
 def _among(these: NDArray, those: NDArray, neighbours: int) -> float:
     """The share of `these` that lie within reach of one of `those`."""
     reach = np.concatenate(  # its own distance of 0 comes first
-        [np.partition(cdist(part, those), neighbours, 1)[:, neighbours] for part in _parts(those)]
+        [
+            np.partition(cdist(part, those), neighbours, 1)[:, neighbours]
+            for part in _parts(those)
+        ]
     )
     inside = [(cdist(part, those) <= reach).any(1) for part in _parts(these)]
     return float(np.concatenate(inside).mean())

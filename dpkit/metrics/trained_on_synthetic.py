@@ -130,10 +130,14 @@ def accuracy(
     steps = protocol.epochs * -(-len(kept) // protocol.batch_size)
     for epoch in progress(epochs, total=steps, desc="classifier"):
         if epoch is not None:
-            right = [_right(net, *of) for of in ((images[held], labels[held]), (test, answers))]
+            right = [
+                _right(net, *of) for of in ((images[held], labels[held]), (test, answers))
+            ]
             found.append(right)
     chosen = int(np.argmax([right for right, _ in found]))
-    return Accuracy(found[chosen][1], chosen + 1, found[-1][1], tuple(right for right, _ in found))
+    return Accuracy(
+        found[chosen][1], chosen + 1, found[-1][1], tuple(right for right, _ in found)
+    )
 
 
 def train(
@@ -149,7 +153,9 @@ def train(
         batches = order.split(protocol.batch_size)
         for index, chosen in enumerate(batches):
             net.train()
-            drawn = (seed << 24) + epoch * len(batches) + index  # of the dropout, which has no rng
+            drawn = (
+                (seed << 24) + epoch * len(batches) + index
+            )  # of the dropout, which has no rng
             with seeded(drawn), lower():
                 loss = nn.functional.cross_entropy(net(images[chosen]), labels[chosen])
             optimizer.zero_grad()
@@ -177,9 +183,14 @@ def _tensors(
     if pixels.dtype == np.uint8:
         pixels = pixels.astype(np.float32) / 255
     if not ((pixels >= 0) & (pixels <= 1)).all():  # NaN fails
-        raise ValueError("images must be bytes, or lie in [0, 1] without NaN; divide them by 255")
+        raise ValueError(
+            "images must be bytes, or lie in [0, 1] without NaN; divide them by 255"
+        )
     answers = np.asarray(labels)
     if answers.dtype.kind not in "iu" or not ((answers >= 0) & (answers < classes)).all():
         raise ValueError(f"labels must be integers in 0..{classes - 1}, got {answers!r:.80}")
-    made = torch.from_numpy(pixels.astype(np.float32)), torch.from_numpy(answers.astype(np.int64))
+    made = (
+        torch.from_numpy(pixels.astype(np.float32)),
+        torch.from_numpy(answers.astype(np.int64)),
+    )
     return made[0].to(device), made[1].to(device)

@@ -65,7 +65,9 @@ class Code:
         for name, text in (("was", self.was), ("should", self.should)):
             lines = text.splitlines()
             if not (1 <= len(lines) <= MOST_LINES and all(line.strip() for line in lines)):
-                raise ValueError(f"{name} must be 1 to {MOST_LINES} lines of code, got {text!r}")
+                raise ValueError(
+                    f"{name} must be 1 to {MOST_LINES} lines of code, got {text!r}"
+                )
         if self.was == self.should:
             raise ValueError(f"was and should must differ, got {self.was!r} twice")
 
@@ -196,7 +198,9 @@ class Claim:
 
     def explained(self, values: dict[str, float]) -> str:
         """The explanation with the evidence's values filled in."""
-        return self.explanation.format(**{name: _Value(value) for name, value in values.items()})
+        return self.explanation.format(
+            **{name: _Value(value) for name, value in values.items()}
+        )
 
     def shown(self, value: float | None, form: str = ".6g") -> str:
         """A stated or computed value in words: "below 1e-12" where only rounding is left of it.
@@ -272,7 +276,9 @@ def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdi
     """Check each claim; evidence that several share is measured again once."""
     verdicts, measured = [], set()
     for claim in claims:
-        again = recompute and claim.evidence is not None and claim.evidence.claim not in measured
+        again = (
+            recompute and claim.evidence is not None and claim.evidence.claim not in measured
+        )
         verdicts.append(check(claim, recompute=again))
         if claim.evidence is not None:
             measured.add(claim.evidence.claim)
@@ -281,7 +287,9 @@ def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdi
 
 def outcome(claim: Claim, computed: float) -> Outcome:
     """The verdict on a computed value; written so that NaN never bears a claim out."""
-    stated = math.nan if claim.stated is None else claim.stated  # of every kind that is compared
+    stated = (
+        math.nan if claim.stated is None else claim.stated
+    )  # of every kind that is compared
     match claim.kind:
         case "computed":
             return "computed"

@@ -60,7 +60,11 @@ class DrawnRun(NamedTuple):
 
 
 def every_way(
-    run: DrawnRun, *, delta: float, largest: int | None = None, ways: Collection[str] = tuple(WAYS)
+    run: DrawnRun,
+    *,
+    delta: float,
+    largest: int | None = None,
+    ways: Collection[str] = tuple(WAYS),
 ) -> dict[str, Guarantee]:
     """The guarantee of one run under each of `ways`, which are some of WAYS.
 
@@ -142,7 +146,9 @@ def balls_and_bins(run: DrawnRun, *, delta: float) -> Guarantee:
     found = pld.epsilon(
         [Release(BallsAndBinsGaussian(noise, t, q), n) for t, q, n in parts], delta=delta
     )
-    told = pld.epsilon([Release(SampledGaussian(noise, q), n) for _, q, n in parts], delta=delta)
+    told = pld.epsilon(
+        [Release(SampledGaussian(noise, q), n) for _, q, n in parts], delta=delta
+    )
     if told.epsilon < found.epsilon:
         return found._replace(epsilon=told.epsilon, method=f"one batch a pass: {told.method}")
     return found
@@ -163,5 +169,7 @@ def shuffled(run: DrawnRun, *, delta: float) -> Guarantee:
 
 
 def _priced(sampling: Sampling, run: DrawnRun, delta: float) -> Guarantee:
-    step = mechanism(sampling, noise_multiplier=run.noise_multiplier, public_size=run.public_size)
+    step = mechanism(
+        sampling, noise_multiplier=run.noise_multiplier, public_size=run.public_size
+    )
     return pld.epsilon([Release(step, run.steps)], delta=delta)

@@ -50,7 +50,9 @@ class NumberOfRuns:
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         if not self.shape > -1:
-            raise ValueError(f"shape must be a number > -1, or inf for Poisson, got {self.shape}")
+            raise ValueError(
+                f"shape must be a number > -1, or inf for Poisson, got {self.shape}"
+            )
         least = 0 if self.shape == math.inf else 1
         if not least < self.mean <= MOST_RUNS:
             raise ValueError(f"mean must lie in ({least}, 10^6] runs, got {self.mean}")
@@ -86,7 +88,9 @@ class NumberOfRuns:
         below = chance
         while below <= uniform and chance > 0 and k < 100 * MOST_RUNS:
             k += 1
-            chance *= self.mean / k if eta == math.inf else (1 - self.gamma) * (k - 1 + eta) / k
+            chance *= (
+                self.mean / k if eta == math.inf else (1 - self.gamma) * (k - 1 + eta) / k
+            )
             below += chance
         return k
 
@@ -122,7 +126,11 @@ class BestOf:
         return (
             f"the number of runs is drawn from the {self.runs} before the first and stays secret; "
             "all that is released is one run's output, and its score is part of that run",
-            *(one for release in self.ledger.releases for one in release.mechanism.assumptions),
+            *(
+                one
+                for release in self.ledger.releases
+                for one in release.mechanism.assumptions
+            ),
         )
 
     @cached_property
@@ -171,7 +179,9 @@ class BestOf:
         return np.exp(nodes), np.array(deltas)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        raise Unsupported("the best of several runs is priced by RDP; its profile is not known")
+        raise Unsupported(
+            "the best of several runs is priced by RDP; its profile is not known"
+        )
 
     def privacy_loss(self) -> PrivacyLoss:
         raise Unsupported("the best of several runs is priced by RDP; its loss is not known")

@@ -84,7 +84,9 @@ def noise_multiplier(
     while over(low) <= 0:
         low, high = low - math.log(2), low
         if low < -20 * math.log(2):
-            raise ValueError(f"target_epsilon {target_epsilon} is met by any noise above 2^-20")
+            raise ValueError(
+                f"target_epsilon {target_epsilon} is met by any noise above 2^-20"
+            )
     return math.exp(_edge(over, high, low, math.log1p(tolerance)))
 
 
@@ -166,7 +168,9 @@ def steps(
     try:
         return numerics.most(private, limit=MOST_RELEASES)
     except OverflowError:
-        raise ValueError(f"{mechanism} costs nothing: every number of steps is allowed") from None
+        raise ValueError(
+            f"{mechanism} costs nothing: every number of steps is allowed"
+        ) from None
 
 
 def _target(target_epsilon: float) -> float:
@@ -189,7 +193,9 @@ def log_over(spent: Guarantee, target: float) -> float:
     return min(max(math.log(spent.epsilon / target), 1e-15), FAR)
 
 
-def _edge(over: Callable[[float], float], private: float, beyond: float, tolerance: float) -> float:
+def _edge(
+    over: Callable[[float], float], private: float, beyond: float, tolerance: float
+) -> float:
     """A place where `over` is <= 0, within tolerance of one where it is > 0."""
     from scipy.optimize import brentq  # slow to import, and accounting alone does without
 
@@ -207,6 +213,8 @@ def _edge(over: Callable[[float], float], private: float, beyond: float, toleran
         inside, outside = places[first - 1], places[first]
         if abs(outside - inside) <= tolerance:
             return inside
-        step = math.copysign(0.98 * tolerance, outside - inside)  # the edge is near one of them
+        step = math.copysign(
+            0.98 * tolerance, outside - inside
+        )  # the edge is near one of them
         near = inside + step if abs(seen[inside]) < abs(seen[outside]) else outside - step
         remembered(near)

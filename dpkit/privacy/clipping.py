@@ -42,7 +42,9 @@ def _check_norm(max_grad_norm: float) -> None:
 
 
 def _float64(values: Any) -> Any:
-    return values.double() if hasattr(values, "double") else np.asarray(values, dtype=np.float64)
+    return (
+        values.double() if hasattr(values, "double") else np.asarray(values, dtype=np.float64)
+    )
 
 
 def check_tensors(tensors: int, norms: Any) -> None:
@@ -198,7 +200,9 @@ class PerCoordinateClipping:
             return
         for tensor, bound in enumerate(self.bounds):
             if not bool(_is_bound(bound).all()):
-                raise ValueError(f"bounds[{tensor}] must hold finite numbers >= 0; look for NaN")
+                raise ValueError(
+                    f"bounds[{tensor}] must hold finite numbers >= 0; look for NaN"
+                )
         raise ValueError("bounds must hold a number > 0: with all 0, nothing is released")
 
     def _released(self) -> Any:
@@ -244,7 +248,9 @@ class PerCoordinateClipping:
         (Lemma 1 of the paper takes s_i for a record replaced, too, which is half of 2 s_i.)
         """
         self.__post_init__()  # arrays can change, and a NaN would be lost in the largest
-        bounds = [_float64(bound[bound > 0]) for bound in self.bounds if bool((bound > 0).any())]
+        bounds = [
+            _float64(bound[bound > 0]) for bound in self.bounds if bool((bound > 0).any())
+        ]
         largest = max(float(bound.max()) for bound in bounds)
         # in units of the largest, so that no square underflows where it would matter
         return moves(
@@ -260,7 +266,9 @@ class PerCoordinateClipping:
         """
         checks.positive(noise_multiplier=noise_multiplier)
         scale = noise_multiplier * sqrt(self.coordinates)
-        return [scale * _float64(bound) for bound in self.bounds]  # narrower ones may round to 0
+        return [
+            scale * _float64(bound) for bound in self.bounds
+        ]  # narrower ones may round to 0
 
     def mechanism(
         self, noise_stds: Sequence[Any], *, adjacency: Adjacency = "add-remove"
@@ -308,7 +316,9 @@ class RealFakeApart:
     def sensitivity(self, adjacency: Adjacency) -> float:
         """The real part's, plus the fake part's where one record moves both."""
         real = self.real.sensitivity(adjacency)
-        return real + self.fake.sensitivity(adjacency) if self.fakes_use_private_labels else real
+        return (
+            real + self.fake.sensitivity(adjacency) if self.fakes_use_private_labels else real
+        )
 
 
 @dataclass(frozen=True)

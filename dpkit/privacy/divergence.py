@@ -22,7 +22,9 @@ def mixture(weights: Sequence[float], parts: Sequence[LogDensity]) -> LogDensity
     """The log density of a mixture."""
 
     def log_density(x: float) -> float:
-        terms = [math.log(w) + part(x) for w, part in zip(weights, parts, strict=True) if w > 0]
+        terms = [
+            math.log(w) + part(x) for w, part in zip(weights, parts, strict=True) if w > 0
+        ]
         top = max(terms)
         return top + math.log(sum(math.exp(term - top) for term in terms))
 
@@ -43,7 +45,9 @@ def renyi(p: LogDensity, q: LogDensity, order: float, *, low: float, high: float
     return (top + math.log(total)) / (order - 1)
 
 
-def hockey_stick(p: LogDensity, q: LogDensity, epsilon: float, *, low: float, high: float) -> float:
+def hockey_stick(
+    p: LogDensity, q: LogDensity, epsilon: float, *, low: float, high: float
+) -> float:
     """The least delta at which P(S) <= e^epsilon Q(S) + delta for every S (Dwork, Roth 2014)."""
     excess = lambda x: max(0.0, math.exp(p(x)) - math.exp(epsilon + q(x)))  # noqa: E731
     return _integral(excess, low, high)
@@ -55,6 +59,7 @@ def _integral(f: Callable[[float], float], low: float, high: float) -> float:
 
     edges = [low + (high - low) * i / 64 for i in range(65)]
     parts = [
-        quad(f, a, b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(edges)
+        quad(f, a, b, epsabs=0, epsrel=1e-11, limit=200)[0]
+        for a, b in itertools.pairwise(edges)
     ]
     return math.fsum(parts)

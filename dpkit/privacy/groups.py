@@ -20,7 +20,11 @@ from dpkit.privacy.mechanisms import (
     SampledGaussian,
     Unsupported,
 )
-from dpkit.privacy.mechanisms.sampled_gaussian import LARGEST_GROUP, GroupSampledGaussian, together
+from dpkit.privacy.mechanisms.sampled_gaussian import (
+    LARGEST_GROUP,
+    GroupSampledGaussian,
+    together,
+)
 
 LARGEST_EPSILON = 1e4  # of one record, at which the search for a group's ends
 TOLERANCE = 1e-5  # relative, of that search
@@ -63,7 +67,9 @@ def epsilon(ledger: Releases, *, group_size: int, delta: float) -> Guarantee:
         one = numerics.bracket(enough, tolerance=TOLERANCE, largest=LARGEST_EPSILON)[1]
         method = f"{k} times the epsilon of one record (Vadhan 2017, Lemma 2.2), by PLD"
         found = ledger.guarantee(epsilon=k * one, delta=delta, method=method)
-    said = together(k) if ledger.adjacency == "add-remove" else f"up to {k} records are replaced"
+    said = (
+        together(k) if ledger.adjacency == "add-remove" else f"up to {k} records are replaced"
+    )
     return found._replace(assumptions=tuple(dict.fromkeys((*found.assumptions, said))))
 
 
@@ -90,5 +96,7 @@ def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:
         return RandomizedResponse(k * mechanism.epsilon, adjacency=mechanism.adjacency)
     elif isinstance(mechanism, DiscreteGaussian):
         noise = mechanism.noise_multiplier / k
-        return replace(mechanism, noise_multiplier=noise, sensitivity=k * mechanism.sensitivity)
+        return replace(
+            mechanism, noise_multiplier=noise, sensitivity=k * mechanism.sensitivity
+        )
     raise Unsupported(f"{type(mechanism).__name__} has no price for groups of records")

@@ -55,7 +55,9 @@ class Guarantee(NamedTuple):
 
 MOST_RELEASES = 10**15
 # Of a ledger that was chosen from what it released sums prove nothing: that needs `filters`.
-FIXED = "noise, sampling and number of releases were fixed beforehand, not by what was released"
+FIXED = (
+    "noise, sampling and number of releases were fixed beforehand, not by what was released"
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ class Ledger:
             raise ValueError("a Ledger holds a tuple of releases; make it by Ledger.of")
         entries = [_checked(entry) for entry in self.releases]
         if not all(one.count and one.mechanism.adjacency == self.adjacency for one in entries):
-            raise ValueError("a Ledger holds counts > 0 under its adjacency; make it by Ledger.of")
+            raise ValueError(
+                "a Ledger holds counts > 0 under its adjacency; make it by Ledger.of"
+            )
         object.__setattr__(self, "releases", tuple(entries))
 
     @classmethod
@@ -125,11 +129,19 @@ class Ledger:
         for mechanism, count in self.releases:
             total = total + count * mechanism.rdp(orders)
         if not (total >= 0).all():
-            raise ArithmeticError(f"the ledger's RDP is not a number >= 0 at every order: {total}")
+            raise ArithmeticError(
+                f"the ledger's RDP is not a number >= 0 at every order: {total}"
+            )
         return total
 
     def guarantee(
-        self, *, epsilon: float, delta: float, method: str, lower: float = 0.0, assume: str = ""
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        method: str,
+        lower: float = 0.0,
+        assume: str = "",
     ) -> Guarantee:
         """The accountant's result with what it assumes: `assume`, after the releases' own."""
         own = [one for mechanism, _ in self.releases for one in mechanism.assumptions]
@@ -147,7 +159,9 @@ def _checked(entry: Any) -> Release:
         raise ValueError(f"a ledger holds Release(mechanism, count) entries, got {entry!r}")
     count = checks.whole(count=entry[1])
     if not count <= MOST_RELEASES:
-        raise ValueError("count must be at most 10^15 releases; more cost more than any budget")
+        raise ValueError(
+            "count must be at most 10^15 releases; more cost more than any budget"
+        )
     return Release(entry[0], count)
 
 
@@ -178,7 +192,9 @@ class Parallel:
 
     @property
     def hides_participation(self) -> bool:
-        return all(getattr(one.mechanism, "hides_participation", False) for one in self._releases)
+        return all(
+            getattr(one.mechanism, "hides_participation", False) for one in self._releases
+        )
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -196,7 +212,9 @@ class Parallel:
         raise Unsupported("parallel parts are priced by RDP; their profile is not known here")
 
     def privacy_loss(self) -> PrivacyLoss:
-        raise Unsupported("parallel parts are priced by RDP; their privacy loss is not known here")
+        raise Unsupported(
+            "parallel parts are priced by RDP; their privacy loss is not known here"
+        )
 
     def gaussian_dp(self) -> GaussianDp:
         raise Unsupported("parallel parts are priced by RDP; their mu is not known here")
@@ -236,6 +254,8 @@ def rows(ledger: Releases) -> list[dict[str, Any]]:
         if type(mechanism) is Gaussian:
             mechanism = SampledGaussian(mechanism.noise_multiplier, 1.0, mechanism.adjacency)
         if type(mechanism) not in (SampledGaussian, WithoutReplacementGaussian):
-            raise Unsupported(f"no row says all of {type(mechanism).__name__}; store it yourself")
+            raise Unsupported(
+                f"no row says all of {type(mechanism).__name__}; store it yourself"
+            )
         found.append(vars(mechanism) | {"count": count, "adjacency": mechanism.adjacency})
     return found

@@ -60,7 +60,11 @@ def sample_rate(sampling: Sampling, *, public_size: int) -> float:
 
 
 def mechanism(
-    sampling: Sampling, *, noise_multiplier: float, public_size: int, assume: Collection[str] = ()
+    sampling: Sampling,
+    *,
+    noise_multiplier: float,
+    public_size: int,
+    assume: Collection[str] = (),
 ) -> Mechanism:
     """What one step releases: the clipped sum of a batch drawn by `sampling`, plus Gaussian noise.
 
@@ -181,7 +185,10 @@ class ShuffledBatches(_Batches):
     def _passes(
         self, adjacency: Adjacency, noise_multiplier: float, public_size: int, steps: int
     ) -> Release:
-        steps, public_size = checks.whole(steps=steps), checks.whole(1, public_size=public_size)
+        steps, public_size = (
+            checks.whole(steps=steps),
+            checks.whole(1, public_size=public_size),
+        )
         sample_rate(self, public_size=public_size)  # checks the batch
         begun = -(-steps // (public_size // self.expected_batch_size))
         once = Gaussian(noise_multiplier, adjacency)
@@ -223,7 +230,9 @@ class ShuffledBatches(_Batches):
             steps=steps,
             delta=delta,
         )
-        return found._replace(lower=least, method=f"{found.method}; lower end of shuffled batches")
+        return found._replace(
+            lower=least, method=f"{found.method}; lower end of shuffled batches"
+        )
 
 
 @dataclass(frozen=True)

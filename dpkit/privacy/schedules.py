@@ -56,7 +56,9 @@ class Linear:
         checks.plain_fields(self)
         _check_finite(start=self.start, end=self.end)
         if not self.over >= 1:
-            raise ValueError(f"over must be >= 1 step, got {self.over}; Constant has no change")
+            raise ValueError(
+                f"over must be >= 1 step, got {self.over}; Constant has no change"
+            )
 
     def __call__(self, step: int) -> float:
         """The value at `step`."""

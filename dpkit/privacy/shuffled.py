@@ -18,7 +18,9 @@ from dpkit.privacy.mechanisms import (
 from dpkit.privacy.mechanisms.base import check_noise
 
 
-def at_least(noise_multiplier: float, *, batches: int, delta: float, share: float = 1.0) -> float:
+def at_least(
+    noise_multiplier: float, *, batches: int, delta: float, share: float = 1.0
+) -> float:
     """An epsilon that one pass of `batches` noised sums cannot be below, at `delta`.
 
     Two data sets: all records' clipped gradients are alike, but one record's is the opposite, or 0
@@ -54,7 +56,9 @@ def at_least(noise_multiplier: float, *, batches: int, delta: float, share: floa
     useful = with_it > np.log(delta)
     if not useful.any():
         return 0.0
-    left = with_it[useful] + np.log(-np.expm1(np.log(delta) - with_it[useful]))  # log(P - delta)
+    left = with_it[useful] + np.log(
+        -np.expm1(np.log(delta) - with_it[useful])
+    )  # log(P - delta)
     return max(0.0, float((left - without_it[useful]).max()))
 
 

@@ -71,7 +71,9 @@ def statement(
         if noun == "step":
             words += f" and sample rate {_range(part, 'sample_rate')}"
         done.append(words)
-    drawn = " and ".join(_KINDS[kind][-1] if kind in _KINDS else kind.__name__ for kind in kinds)
+    drawn = " and ".join(
+        _KINDS[kind][-1] if kind in _KINDS else kind.__name__ for kind in kinds
+    )
     assumed = "; ".join([*guarantee.assumptions, *assume])
     return (
         f"Training satisfies ({at_most(guarantee.epsilon)}, {guarantee.delta:g})-differential "

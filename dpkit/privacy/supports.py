@@ -99,7 +99,9 @@ def _asked(name: str, adjacency: Adjacency, accountant: str) -> SupportRow:
         notes.append("not an upper bound")
     if not found.epsilon < float("inf"):
         if name != NoGuarantee.__name__:
-            raise ArithmeticError(f"{accountant} gives {name} under {adjacency} no finite price")
+            raise ArithmeticError(
+                f"{accountant} gives {name} under {adjacency} no finite price"
+            )
         notes.insert(0, "epsilon is infinite")
     return SupportRow(name, adjacency, accountant, True, "; ".join(notes))
 
@@ -141,7 +143,12 @@ _MECHANISMS = (
     RandomizedResponse(1.0),
     NoGuarantee("its noise protects nothing"),
 )
-_SAMPLINGS = (PoissonSampling(5), TruncatedPoisson(5, 8), FixedSizeBatches(5), ShuffledBatches(5))
+_SAMPLINGS = (
+    PoissonSampling(5),
+    TruncatedPoisson(5, 8),
+    FixedSizeBatches(5),
+    ShuffledBatches(5),
+)
 
 # Each name with what makes its example under an adjacency, or raises Unsupported.
 EXAMPLES: Mapping[str, Callable[[Adjacency], Mechanism]] = {

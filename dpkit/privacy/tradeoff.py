@@ -41,7 +41,9 @@ def profile(
     if np.isnan(found).any():
         raise ArithmeticError("the accountant's delta is NaN at some epsilon")
     order = np.argsort(asked)
-    found[order] = np.minimum.accumulate(found[order])  # what holds at an epsilon holds beyond it
+    found[order] = np.minimum.accumulate(
+        found[order]
+    )  # what holds at an epsilon holds beyond it
     return found
 
 

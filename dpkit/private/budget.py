@@ -145,7 +145,9 @@ class Budget:
         stored = self._read()
         if stored is None:
             return 0.0
-        return 1.0 if stored["whole"] else float(_total(stored) / Fraction(self._limit(stored)))
+        return (
+            1.0 if stored["whole"] else float(_total(stored) / Fraction(self._limit(stored)))
+        )
 
     def guarantee(self) -> Guarantee:
         """What holds of all runs that were or will be charged here: the budget itself."""

@@ -60,7 +60,9 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
     if not any(lengths.values()):
         raise ValueError(f"there are no records: {lengths}")
     if len(set(lengths.values())) != 1:
-        raise ValueError(f"x, y and what else is given need equally many records, got {lengths}")
+        raise ValueError(
+            f"x, y and what else is given need equally many records, got {lengths}"
+        )
     for name, tensor in zip(names, found, strict=True):
         if (row := not_finite(tensor, given=None)) is not None:
             raise ValueError(
@@ -75,8 +77,12 @@ def held_in(*data: Any) -> list[Any]:
     found = []
     for x in (getattr(one, "dataset", one) for one in data):
         parts: list[Any] = tree_leaves(vars(x)) if isinstance(x, Dataset) else [x]
-        found += held_in(*(part for part in parts if isinstance(part, Dataset) and part is not x))
-        found += [y for y in parts if y is x or getattr(y, "shape", ())[:1] == (len(cast(Any, x)),)]
+        found += held_in(
+            *(part for part in parts if isinstance(part, Dataset) and part is not x)
+        )
+        found += [
+            y for y in parts if y is x or getattr(y, "shape", ())[:1] == (len(cast(Any, x)),)
+        ]
     return found
 
 
@@ -128,7 +134,9 @@ def _read(dataset: Any) -> tuple[Any, ...]:
     if not len(dataset):
         raise ValueError("there are no records: the Dataset is empty")
     try:
-        items = torch.utils.data.default_collate([dataset[index] for index in range(len(dataset))])
+        items = torch.utils.data.default_collate(
+            [dataset[index] for index in range(len(dataset))]
+        )
     except TypeError as error:
         raise TypeError(
             "the items of the Dataset must be tensors, arrays or numbers (give an image folder "
@@ -199,9 +207,13 @@ def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Ten
     if classes is None:
         return torch.zeros(size, dtype=torch.int64)
     if len(parts) < 2:
-        raise ValueError(f"classes is {classes}, but no y was given: fit(x, y), or classes=None")
+        raise ValueError(
+            f"classes is {classes}, but no y was given: fit(x, y), or classes=None"
+        )
     found = parts[1].cpu().numpy()
-    return torch.from_numpy(records.checked_labels(found, classes=classes, records=size, name="y"))
+    return torch.from_numpy(
+        records.checked_labels(found, classes=classes, records=size, name="y")
+    )
 
 
 def data_for(
@@ -275,7 +287,9 @@ class Standardised:
 
     def __call__(self, rows: Tensor) -> Tensor:
         rows = rows if rows.is_floating_point() else rows.to(torch.get_default_dtype())
-        return (rows - torch.as_tensor(self.mean).to(rows)) / torch.as_tensor(self.std).to(rows)
+        return (rows - torch.as_tensor(self.mean).to(rows)) / torch.as_tensor(self.std).to(
+            rows
+        )
 
 
 @dataclass(frozen=True)
@@ -306,7 +320,9 @@ class NoisyStandardised:
     def __post_init__(self) -> None:
         checks.positive(noise_multiplier=self.noise_multiplier)
         if not (torch.as_tensor(self.low) < torch.as_tensor(self.high)).all():
-            raise ValueError(f"low must be below high, got {self.low!r:.80} and {self.high!r:.80}")
+            raise ValueError(
+                f"low must be below high, got {self.low!r:.80} and {self.high!r:.80}"
+            )
 
     @property
     def scaling_noise(self) -> float:
@@ -330,7 +346,8 @@ class NoisyStandardised:
         variance = (square + 1) / 2 - mean.square()
         spread = variance.clamp(min=LEAST**2).sqrt()
         return Standardised(
-            _tuples(middle + half * mean.clamp(-1, 1)), _tuples((half * spread).expand(mean.shape))
+            _tuples(middle + half * mean.clamp(-1, 1)),
+            _tuples((half * spread).expand(mean.shape)),
         )
 
 
@@ -339,7 +356,9 @@ def _tuples(values: Tensor) -> Any:
     return tuple(map(_tuples, values)) if values.ndim else float(values)
 
 
-def settled(transform: Any, features: Tensor, *, public_size: int, rng: torch.Generator) -> Any:
+def settled(
+    transform: Any, features: Tensor, *, public_size: int, rng: torch.Generator
+) -> Any:
     """A transform as it is, or by its release, which the plan holds (its `scaling_noise`)."""
     if not isinstance(transform, NoisyStandardised):
         return transform

@@ -242,7 +242,9 @@ class PrivateGan(BaseEstimator):
         self.generator_, self.plan_ = released.eval(), settings.plan
         self.settings_ = self._public() | published(transform, settings.plan)
         rows = [floats(*(getattr(one, name) for name in COLUMNS.values())) for one in seen]
-        curves = pd.DataFrame(rows, columns=pd.Index(COLUMNS, name="private"))  # printed over them
+        curves = pd.DataFrame(
+            rows, columns=pd.Index(COLUMNS, name="private")
+        )  # printed over them
         curves["step"] += 1
         self.transform_, self.curves_ = transform, curves
         return self
@@ -352,7 +354,9 @@ class PrivateGan(BaseEstimator):
 
     def _fitted(self) -> "PrivateGan":
         if not hasattr(self, "generator_"):
-            raise NotFittedError("there is no generator yet: call fit(x, y), or load(path), first")
+            raise NotFittedError(
+                "there is no generator yet: call fit(x, y), or load(path), first"
+            )
         return self
 
 
@@ -433,7 +437,9 @@ def fit_rows(
     """
     width = sum(sizes)
     rng = generator_on(
-        torch.device("cpu"), reproducible_seed=settings.get("reproducible_seed"), stream="weights"
+        torch.device("cpu"),
+        reproducible_seed=settings.get("reproducible_seed"),
+        stream="weights",
     )
     with seeded(int(torch.randint(2**63 - 1, (), generator=rng))):
         generator = nn.Sequential(

@@ -53,7 +53,9 @@ def step(
     conditions = () if settings.classes is None else (labels,)
     fakes = features  # of an empty batch, which not every generator takes
     if len(features):
-        fakes = _made(gan.generator_net, latents(gan, len(features), settings, rng), conditions)
+        fakes = _made(
+            gan.generator_net, latents(gan, len(features), settings, rng), conditions
+        )
     beside = (fakes,)
     if settings.loss == "wasserstein":
         beside = (fakes, torch.rand(len(features), generator=rng, device=rng.device))
@@ -143,7 +145,9 @@ def try_step(
 
 def latents(gan: Gan, count: int, settings: GanSettings, rng: torch.Generator) -> Tensor:
     """Normal latents, (count, *latent_size)."""
-    return normal(count, settings.latent_size, like=next(gan.generator_net.parameters()), rng=rng)
+    return normal(
+        count, settings.latent_size, like=next(gan.generator_net.parameters()), rng=rng
+    )
 
 
 def normal(count: int, shape: Sequence[int], *, like: Tensor, rng: torch.Generator) -> Tensor:

@@ -6,7 +6,11 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-WIDTH, HIDDEN, SLOPE = 32, 256, 0.2  # filters of the first convolution; units of a small network
+WIDTH, HIDDEN, SLOPE = (
+    32,
+    256,
+    0.2,
+)  # filters of the first convolution; units of a small network
 FLAT = 8  # pixels a side at which convolutions end
 
 
@@ -44,13 +48,19 @@ def image_networks(
     """
     channels, side, other = shape
     if side != other:
-        raise ValueError(f"images must be square, got {side} x {other} pixels; cut or pad them")
+        raise ValueError(
+            f"images must be square, got {side} x {other} pixels; cut or pad them"
+        )
     sides = [side]
     while sides[-1] > FLAT:
         sides.append(-(-sides[-1] // 2))
     more = classes or 0
     if len(sides) == 1:
-        widths = nn.Linear(latent_size + more, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, prod(shape))
+        widths = (
+            nn.Linear(latent_size + more, HIDDEN),
+            nn.ReLU(),
+            nn.Linear(HIDDEN, prod(shape)),
+        )
         generator = nn.Sequential(*widths, nn.Tanh(), nn.Unflatten(1, shape))
         first = nn.Linear((channels + more) * side**2, HIDDEN)
         last = nn.Linear(HIDDEN, 1)

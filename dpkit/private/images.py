@@ -150,7 +150,9 @@ class PrivateImages(Priced):
         made = model.sample(labels, rng=rng).astype(np.float32, copy=False)
         return made if jitter is None else jitter(made, rng=rng)
 
-    def statement(self, *, unit: str = "one labelled image", jitter: Jitter | None = None) -> str:
+    def statement(
+        self, *, unit: str = "one labelled image", jitter: Jitter | None = None
+    ) -> str:
         """The sentences that a paper should carry.
 
         What they assume, and what the kit cannot see, is in docs/limits.md.

@@ -148,17 +148,26 @@ class Private:
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
         distributed.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
         size = self.plan.public_size
-        every = torch.arange(len(self._data[0]))  # so that a batch comes with its records' places
+        every = torch.arange(
+            len(self._data[0])
+        )  # so that a batch comes with its records' places
         self.transform = settled(transform, self._data[0], public_size=size, rng=self._rng)
         held = data_for(
-            self._data[0], every, like=self._parameter, public_size=size, transform=self.transform
+            self._data[0],
+            every,
+            like=self._parameter,
+            public_size=size,
+            transform=self.transform,
         )
         self._held = held_in(*data)  # kept, or their memory might be given to something else
         memory = extents(held.features, *self._data, *self._held)
         self._first = Rows(held, rng=self._rng, memory=memory)
         check_no_records(net, self._data)
         self._draws = batches(
-            self.plan.sampling, size=len(every), public_size=self.plan.public_size, rng=self._rng
+            self.plan.sampling,
+            size=len(every),
+            public_size=self.plan.public_size,
+            rng=self._rng,
         )
         self._drawn, self._losses = CurrentBatch(self._data), dict[Any, RowLoss]()
         self._weights, self._memory = Weights(net), memory
@@ -297,7 +306,9 @@ class Private:
 
     def _passes(self, of: PerExampleOf, *rows: Tensor) -> None:
         with Watched("the loss", self._memory, remedy=PUBLIC), undisturbed(self.net):
-            clipped_sum(of, *rows, rule=self.plan.clipping, microbatch_size=self._microbatch_size)
+            clipped_sum(
+                of, *rows, rule=self.plan.clipping, microbatch_size=self._microbatch_size
+            )
 
     def _on_extreme_labels(self, run: Callable[..., Any], rows: Sequence[Tensor]) -> None:
         """The same rows, of these records: a label out of range is found before the run begins."""
@@ -393,7 +404,11 @@ class Private:
         return statement(self.plan, unit=unit, ended=ended, assume=changed)
 
     def save(
-        self, path: str | Path, *, unit: str = "one training example", stopped_by: str | None = None
+        self,
+        path: str | Path,
+        *,
+        unit: str = "one training example",
+        stopped_by: str | None = None,
     ) -> None:
         """Write the network with its statement and price: a safetensors file to be published.
 

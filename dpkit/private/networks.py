@@ -21,7 +21,9 @@ from dpkit.training.optimizers import check_holds
 SEVERAL = 8  # different numbers in a row that is no coincidence
 ROWS = 4096  # records that are compared at a time
 RESHAPES = "(Reshape|Select|Squeeze|Unsafe|Unsqueeze|View)"  # operations of autograd
-CHANGED = "the weights were changed between releases from released values and public numbers alone"
+CHANGED = (
+    "the weights were changed between releases from released values and public numbers alone"
+)
 
 
 def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
@@ -33,7 +35,9 @@ def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
     if not isinstance(network, nn.Module):
         raise TypeError(f"{name} must be a torch.nn.Module, got {type(network).__name__}")
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise ValueError(f"{name} has no parameters that require gradients: nothing is trained")
+        raise ValueError(
+            f"{name} has no parameters that require gradients: nothing is trained"
+        )
     try:
         refuse(network, keeps_apart=keeps_apart)
     except TypeError as error:
@@ -52,7 +56,9 @@ def check_optimizer(optimizer: Any, net: nn.Module) -> None:
     check_holds(optimizer, [p for p in net.parameters() if p.requires_grad])
 
 
-_steps: WeakKeyDictionary[torch.optim.Optimizer, bool] = WeakKeyDictionary()  # along a release?
+_steps: WeakKeyDictionary[torch.optim.Optimizer, bool] = (
+    WeakKeyDictionary()
+)  # along a release?
 
 
 @contextmanager
@@ -87,7 +93,9 @@ def try_step(optimizer: torch.optim.Optimizer) -> None:
     """
     groups = [dict(group) for group in optimizer.param_groups]
     state = {p: deepcopy(own) for p, own in optimizer.state.items()}
-    kept = {p: p.detach().clone() for group in groups for p in group["params"] if p.requires_grad}
+    kept = {
+        p: p.detach().clone() for group in groups for p in group["params"] if p.requires_grad
+    }
     plain = type(optimizer).step
     try:
         for p in kept:
@@ -128,7 +136,9 @@ class Weights:
             stacklevel=5,
         )
 
-    def leave(self, parameters: Sequence[torch.Tensor], released: Sequence[torch.Tensor]) -> None:
+    def leave(
+        self, parameters: Sequence[torch.Tensor], released: Sequence[torch.Tensor]
+    ) -> None:
         """A release is done. Notices a hook that put other gradients in the place of its own."""
         pairs = [(p.grad, own) for p, own in zip(parameters, released, strict=True)]
         self.changed |= any(g is not None and (g is not own or g._version) for g, own in pairs)
@@ -205,7 +215,9 @@ def check_pair(
             f"{tuple(fakes.shape)}; reshape one of the two (are generator and critic swapped?)"
         )
     other = made(*(x[[3, 1, 2, 3]] for x in inputs))  # the first row as the last
-    rough = 0.0 if torch.equal(fakes, made(*inputs)) else 1e-4  # sums on a GPU come in any order
+    rough = (
+        0.0 if torch.equal(fakes, made(*inputs)) else 1e-4
+    )  # sums on a GPU come in any order
     if not torch.allclose(fakes[1:], other[1:], rtol=rough, atol=rough):
         raise ValueError(
             "what the generator makes of one row depends on other rows, in evaluation mode too "

@@ -118,7 +118,9 @@ def calibrated(
             "an expected batch of a tenth of the records, or less, is usual"
         )
     declared = public_size is not None
-    plan = Plan(steps, batch_size, size, delta, 1, max_grad_norm, declared, seeded, scaling_noise)
+    plan = Plan(
+        steps, batch_size, size, delta, 1, max_grad_norm, declared, seeded, scaling_noise
+    )
     return _calibrated(plan, epsilon, tuple(before))
 
 
@@ -157,7 +159,9 @@ def _calibrated(plan: Plan, epsilon: float, before: tuple[Release, ...]) -> Plan
         rounded = replace(plan, noise_multiplier=noise)
         if pld.epsilon([*before, *rounded.ledger()], delta=plan.delta).epsilon <= epsilon:
             return rounded
-    raise ArithmeticError(f"no rounded noise_multiplier is priced at or under epsilon {epsilon}")
+    raise ArithmeticError(
+        f"no rounded noise_multiplier is priced at or under epsilon {epsilon}"
+    )
 
 
 def _scaling(noise: float | None) -> list[Release]:

@@ -15,12 +15,21 @@ from torch import Tensor, nn
 
 from dpkit.common import checks
 from dpkit.private.plan import Plan
-from dpkit.training import Gradients, clipped_sum, gradient_penalty, noised, paired, per_example
+from dpkit.training import (
+    Gradients,
+    clipped_sum,
+    gradient_penalty,
+    noised,
+    paired,
+    per_example,
+)
 from dpkit.training.gradients import MixesExamples, functional, independence, unsupported
 from dpkit.training.gradients.ghost_clipping import PerExample
 from dpkit.training.gradients.independence import extents, meet
 
-MICROBATCH_SIZE = 1024  # examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = (
+    1024  # examples at a time, so that no Poisson batch is too large for the memory
+)
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
 REMEDY = (
     "pass those that the loop yields, or views of their rows (to change images on the way, give "
@@ -74,7 +83,9 @@ class CurrentBatch:
         not of the batch.
         """
         if not self.rows:
-            raise RuntimeError("no batch was drawn yet: call step within `for x, y in private:`")
+            raise RuntimeError(
+                "no batch was drawn yet: call step within `for x, y in private:`"
+            )
         if not self.unused:
             raise RuntimeError(
                 "this batch was already used for a step; amplification by sampling holds for one "
@@ -130,9 +141,13 @@ def _is_row_by_row(view: Tensor, base: Tensor) -> bool:
     if not same or (view.device, view.dtype) != (base.device, base.dtype):
         return False
     start = view.storage_offset() - base.storage_offset()
-    reach = sum((n - 1) * step for n, step in zip(view[0].shape, view[0].stride(), strict=True))
+    reach = sum(
+        (n - 1) * step for n, step in zip(view[0].shape, view[0].stride(), strict=True)
+    )
     within = base[0].numel()
-    return (len(view) == 1 or view.stride(0) == within) and 0 <= start <= start + reach < within
+    return (
+        len(view) == 1 or view.stride(0) == within
+    ) and 0 <= start <= start + reach < within
 
 
 class RowLoss(nn.Module):
@@ -168,9 +183,13 @@ class RowLoss(nn.Module):
                 ) from None
         losses = unsupported.one_each(losses, len(rows[0]))
         own = [p for p in self.net.parameters() if p.requires_grad]
-        found = losses.requires_grad and torch.autograd.grad(losses.sum(), own, allow_unused=True)
+        found = losses.requires_grad and torch.autograd.grad(
+            losses.sum(), own, allow_unused=True
+        )
         if not found or all(gradient is None for gradient in found):
-            raise ValueError("the loss does not depend on the parameters of net: is it another's?")
+            raise ValueError(
+                "the loss does not depend on the parameters of net: is it another's?"
+            )
         with torch.no_grad():
             self._keeps_apart(batch, rows)
 
@@ -212,7 +231,9 @@ def penalised(critic: nn.Module, weight: float) -> PerExampleOf:
 
 
 def two_sided(
-    critic: nn.Module, real_loss: Callable[[Tensor], Tensor], fake_loss: Callable[[Tensor], Tensor]
+    critic: nn.Module,
+    real_loss: Callable[[Tensor], Tensor],
+    fake_loss: Callable[[Tensor], Tensor],
 ) -> PerExampleOf:
     """real_loss(critic(real)) + fake_loss(critic(fake)) of (real, fake, *conditions)."""
 

@@ -29,7 +29,9 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
     """
     path = Path(path)
     if path.is_dir():
-        raise ValueError(f"{path} is a folder: give the path of a file, such as net.safetensors")
+        raise ValueError(
+            f"{path} is a folder: give the path of a file, such as net.safetensors"
+        )
     if not path.parent.is_dir():
         raise ValueError(f"the folder {path.parent} does not exist: make it first")
     guarantee = plan.guarantee()
@@ -61,7 +63,9 @@ def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
     own = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if own != stored:
-        differ = sorted(name for name in own.keys() | stored if own.get(name) != stored.get(name))
+        differ = sorted(
+            name for name in own.keys() | stored if own.get(name) != stored.get(name)
+        )
         first = differ[0]
         raise ValueError(
             f"{path} is of a network of another architecture: {len(differ)} tensors differ, the "

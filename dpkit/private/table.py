@@ -92,7 +92,9 @@ class Schema:
                 raise ValueError(
                     f"columns: {name} needs (low, high) with low < high, got ({low}, {high})"
                 )
-            return Binned(name, tuple(np.linspace(low, high, number + 1).tolist()), whole=False)
+            return Binned(
+                name, tuple(np.linspace(low, high, number + 1).tolist()), whole=False
+            )
         raise TypeError(
             f"columns: {name} must be a list of categories, (low, high), (low, high, bins) or a "
             f"range, got {given!r:.80}"
@@ -109,7 +111,9 @@ class Schema:
             )
         self._texts[name] = {one: str(one) for one in values}
         if len(self._texts[name]) < len(values):
-            raise ValueError(f"columns: a category of {name} is there twice, got {given!r:.80}")
+            raise ValueError(
+                f"columns: a category of {name} is there twice, got {given!r:.80}"
+            )
         return Categorical(name, tuple(str(one) for one in values), missing=None in given)
 
     @property
@@ -243,7 +247,9 @@ class PrivateTable(Priced):
         schema = Schema(self.columns)
         fitted = self._marginals if self.method == "marginals" else self._gan
         codes = schema.codes(frame)
-        own = budget and replace(budget, path=budget.file, data=budget.data or _checksum(frame))
+        own = budget and replace(
+            budget, path=budget.file, data=budget.data or _checksum(frame)
+        )
         self.model_, ledger = fitted(schema, codes, own)
         self.guarantee_ = pld.epsilon(ledger, delta=self.delta)
         self._price = Price(

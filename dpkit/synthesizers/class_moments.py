@@ -24,7 +24,9 @@ from dpkit.synthesizers.records import NoisedRelease, checked, checked_labels
 Floats = NDArray[np.float64]
 FIRST_SHARE = 0.2  # of mu^2: what the first of two releases takes
 MOST = 64  # components of a class, however many records there are
-ENOUGH = 1_500  # records a component times mu: fewer, and noise hides what tells components apart
+ENOUGH = (
+    1_500  # records a component times mu: fewer, and noise hides what tells components apart
+)
 SAMPLES = 2_000  # of each class, on which the centres of its components are found
 AT_ONCE = 2_000  # records that are multiplied, or images that are sampled, together
 
@@ -46,7 +48,9 @@ def cosines(shape: tuple[int, ...], frequencies: int | None) -> np.ndarray | Non
     channels, *sides = shape
     if frequencies is None or frequencies >= max(sides):
         return None
-    along = [np.asarray(dct(np.eye(side), norm="ortho", axis=0))[:frequencies] for side in sides]
+    along = [
+        np.asarray(dct(np.eye(side), norm="ortho", axis=0))[:frequencies] for side in sides
+    ]
     return np.kron(np.eye(channels), np.kron(*along))
 
 
@@ -90,7 +94,9 @@ class MomentsSettings(NoisedRelease):
             checks.whole(1, frequencies=self.frequencies)
         checks.positive(clip_norm=self.clip_norm)
         if len(self.weights) != 3:
-            raise ValueError(f"weights must be of count, mean, second moment, got {self.weights}")
+            raise ValueError(
+                f"weights must be of count, mean, second moment, got {self.weights}"
+            )
         checks.positive(**{f"weights[{i}]": weight for i, weight in enumerate(self.weights)})
         super().__post_init__()
 
@@ -151,7 +157,9 @@ def settings_for(
     if components is None:
         components = min(max(1, round(public_size / classes / noise / ENOUGH)), MOST)
     settings = MomentsSettings(classes, shape, noise, components=components)
-    while pld.epsilon(settings.ledger(), delta=delta).epsilon > target_epsilon:  # by its rounding
+    while (
+        pld.epsilon(settings.ledger(), delta=delta).epsilon > target_epsilon
+    ):  # by its rounding
         settings = replace(settings, noise_multiplier=settings.noise_multiplier * (1 + 1e-6))
     return settings
 
@@ -262,7 +270,11 @@ class MomentsModel:
 
 
 def fit(
-    images: ArrayLike, labels: ArrayLike, *, settings: MomentsSettings, rng: np.random.Generator
+    images: ArrayLike,
+    labels: ArrayLike,
+    *,
+    settings: MomentsSettings,
+    rng: np.random.Generator,
 ) -> MomentsModel:
     """A model of the images, which costs `settings.ledger()`.
 
@@ -307,7 +319,9 @@ def release(
     return noised(true, std, settings.weights, rng)
 
 
-def components_from(noisy: Sums, std: float, *, settings: MomentsSettings) -> Iterator[Component]:
+def components_from(
+    noisy: Sums, std: float, *, settings: MomentsSettings
+) -> Iterator[Component]:
     """Gaussians with the noisy moments: post-processing, which sees no record.
 
     Directions whose variance is within the noise's own are dropped: eigenvalues of a symmetric

@@ -128,7 +128,9 @@ def fit(
     checks.whole(1, public_size=public_size)
     released = release(images, labels, settings=settings, rng=rng)
     (own,) = rng.spawn(1)  # weights are published, and shall not lead to the noise
-    return match(released, settings=settings, public_size=public_size, rng=own, matching=matching)
+    return match(
+        released, settings=settings, public_size=public_size, rng=own, matching=matching
+    )
 
 
 def match(
@@ -162,14 +164,18 @@ def match(
         )
     with torch.random.fork_rng(devices=[]):  # torch draws weights of its own first
         generator = Generator(settings.classes, settings.shape).float()
-    for layer in generator.modules():  # initial ones: uniform within 1 / sqrt(inputs), torch's way
+    for (
+        layer
+    ) in generator.modules():  # initial ones: uniform within 1 / sqrt(inputs), torch's way
         if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
             bound = 1 / sqrt(layer.weight[0].numel())
             for part in (layer.weight, layer.bias):
                 drawn = rng.uniform(-bound, bound, part.shape).astype(np.float32)
                 part.data = torch.from_numpy(drawn)
     # mean embeddings, (classes, features): noised here, and below of rows sorted by their class
-    wanted = torch.from_numpy((released.T * (settings.classes / public_size)).astype(np.float32))
+    wanted = torch.from_numpy(
+        (released.T * (settings.classes / public_size)).astype(np.float32)
+    )
     frequencies = torch.tensor(settings.frequencies(), dtype=torch.float32)
     codes = np.repeat(np.arange(settings.classes), each)
     adam = torch.optim.Adam(generator.parameters(), lr=how.rate)

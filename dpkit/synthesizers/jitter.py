@@ -41,7 +41,9 @@ class Jitter:
         changed = np.empty(images.shape, dtype=np.float32)
         for image, (turn, zoom, *shifts), result in zip(images, draws, changed, strict=True):
             angle = np.deg2rad(self.degrees * turn)
-            turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+            turned = np.array(
+                [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+            )
             matrix = turned / (1 + self.zoom * zoom)
             middle = (sides - 1) / 2
             offset = middle - matrix @ middle + self.shift * sides * shifts

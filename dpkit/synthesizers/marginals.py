@@ -62,11 +62,14 @@ def made_consistent(noisy: Pairs, sizes: Sequence[int], *, target: int, std: flo
         if target not in (i, j):
             # each given the target, shape (categories, target's categories)
             first, second = (
-                (pairs[c, target] if c < target else pairs[target, c].T) / _no_zero(shares[target])
+                (pairs[c, target] if c < target else pairs[target, c].T)
+                / _no_zero(shares[target])
                 for c in (i, j)
             )
             null = first @ np.diag(shares[target]) @ second.T
-        beyond = noisy[i, j] - null  # less the means of rows and columns, which their sums show
+        beyond = (
+            noisy[i, j] - null
+        )  # less the means of rows and columns, which their sums show
         beyond = beyond - beyond.mean(0) - beyond.mean(1, keepdims=True) + beyond.mean()
         power = float((beyond**2).sum())
         noise = std**2 * (sizes[i] - 1) * (sizes[j] - 1)
@@ -75,7 +78,9 @@ def made_consistent(noisy: Pairs, sizes: Sequence[int], *, target: int, std: flo
         spread = min(SPREAD, std)  # less than the noise
         start = (1 - spread) * table + spread * null
         pairs[i, j] = fitted(start, {(0,): shares[i], (1,): shares[j]})
-    return Tables(shares, {pair: pairs[pair] for pair in combinations(range(len(sizes)), 2)}, seen)
+    return Tables(
+        shares, {pair: pairs[pair] for pair in combinations(range(len(sizes)), 2)}, seen
+    )
 
 
 def triangle(tables: Tables, i: int, j: int, target: int) -> Floats:
@@ -91,7 +96,11 @@ def triangle(tables: Tables, i: int, j: int, target: int) -> Floats:
 
 def dependence(cube: Floats) -> float:
     """Mutual information in nats of axes 0 and 1 given axis 2, >= 0 up to rounding."""
-    first, second, last = cube.sum(1, keepdims=True), cube.sum(0, keepdims=True), cube.sum((0, 1))
+    first, second, last = (
+        cube.sum(1, keepdims=True),
+        cube.sum(0, keepdims=True),
+        cube.sum((0, 1)),
+    )
     null = first * second / _no_zero(last)
     some = (cube > 0) & (null > 0)
     return float((cube[some] * np.log(cube[some] / null[some])).sum())
@@ -254,7 +263,11 @@ class MarginalsModel:
 
 
 def fit(
-    codes: ArrayLike, *, settings: MarginalsSettings, public_size: int, rng: np.random.Generator
+    codes: ArrayLike,
+    *,
+    settings: MarginalsSettings,
+    public_size: int,
+    rng: np.random.Generator,
 ) -> MarginalsModel:
     """A model of the records, which costs `settings.ledger()`.
 
@@ -285,20 +298,26 @@ def pair_counts(codes: ArrayLike, sizes: tuple[int, ...]) -> Floats:
     checked = _checked(codes, sizes)
     return np.concatenate(
         [
-            np.bincount(checked[:, i] * sizes[j] + checked[:, j], minlength=sizes[i] * sizes[j])
+            np.bincount(
+                checked[:, i] * sizes[j] + checked[:, j], minlength=sizes[i] * sizes[j]
+            )
             for i, j in combinations(range(len(sizes)), 2)
         ]
     ).astype(np.float64)
 
 
-def model_from(noisy: Floats, *, settings: MarginalsSettings, public_size: int) -> MarginalsModel:
+def model_from(
+    noisy: Floats, *, settings: MarginalsSettings, public_size: int
+) -> MarginalsModel:
     """The model of noisy `pair_counts`: post-processing, which sees no record.
 
     Raises:
         ValueError: another shape, or counts that are not finite.
     """
     if noisy.shape != (settings.cells,) or not np.isfinite(noisy).all():
-        raise ValueError(f"noisy must be {settings.cells} finite counts, got shape {noisy.shape}")
+        raise ValueError(
+            f"noisy must be {settings.cells} finite counts, got shape {noisy.shape}"
+        )
     sizes, target = settings.sizes, settings.target
     ends = np.cumsum([sizes[i] * sizes[j] for i, j in settings.pairs])
     counts = {
@@ -319,7 +338,9 @@ def model_from(noisy: Floats, *, settings: MarginalsSettings, public_size: int) 
     }
     for column, parent in _tree(tables, cubes, target):
         if parent is None:
-            columns.append(ConditionalTable(column, (target,), _given(tables.pair(target, column))))
+            columns.append(
+                ConditionalTable(column, (target,), _given(tables.pair(target, column)))
+            )
         else:
             first = column < parent
             cube = cubes[column, parent] if first else cubes[parent, column]
@@ -379,5 +400,7 @@ def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> Codes:
             f"got {array[row, column]} in row {row}; encode missing values as a category"
         )
     if array.dtype.kind == "f" and array.size:
-        raise ValueError(f"codes must be integers, got {array.dtype}; use codes.astype(np.int64)")
+        raise ValueError(
+            f"codes must be integers, got {array.dtype}; use codes.astype(np.int64)"
+        )
     return array.astype(np.int64)

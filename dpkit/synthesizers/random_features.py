@@ -105,7 +105,11 @@ def settings_for(
 
 
 def release(
-    images: ArrayLike, labels: ArrayLike, *, settings: FeaturesSettings, rng: np.random.Generator
+    images: ArrayLike,
+    labels: ArrayLike,
+    *,
+    settings: FeaturesSettings,
+    rng: np.random.Generator,
 ) -> Floats:
     """Noised sums of the classes' embeddings, (features, classes); it costs `settings.ledger()`.
 
@@ -121,7 +125,9 @@ def release(
     return normals.noised(sums, noise_std=settings.noise_std, rng=rng)
 
 
-def embedded_sums(images: ArrayLike, labels: ArrayLike, *, settings: FeaturesSettings) -> Floats:
+def embedded_sums(
+    images: ArrayLike, labels: ArrayLike, *, settings: FeaturesSettings
+) -> Floats:
     """Sums of the classes' embeddings without noise, (features, classes): what noise is added to.
 
     Raises:

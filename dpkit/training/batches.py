@@ -51,7 +51,9 @@ class Rows:
             device, or are of types that networks do not take (and have no transform).
     """
 
-    def __init__(self, data: Any, *, rng: torch.Generator, memory: Sequence[Extent] = ()) -> None:
+    def __init__(
+        self, data: Any, *, rng: torch.Generator, memory: Sequence[Extent] = ()
+    ) -> None:
         if not isinstance(data, Data):
             raise TypeError(
                 f"data must be a dpkit.training.Data, got {type(data).__name__}: batches are drawn "
@@ -76,7 +78,9 @@ class Rows:
         _check_alike(self.data, rng.device)
         if data.transform is not None:
             features = self.data.features
-            set_up(data.transform, features.new_empty((4, *features.shape[1:]), device=rng.device))
+            set_up(
+                data.transform, features.new_empty((4, *features.shape[1:]), device=rng.device)
+            )
 
     def check_finite(self) -> None:
         """Refuse records that are NaN or infinite, as steps would be given them, before any is.
@@ -88,7 +92,9 @@ class Rows:
         plain = self.data.transform is None
 
         def given(part: Tensor) -> Tensor:
-            return self._transformed(self._moved(part.clone()))  # a transform may work in place
+            return self._transformed(
+                self._moved(part.clone())
+            )  # a transform may work in place
 
         with draws_put_back(self._device):
             row = not_finite(self.data.features, given=None if plain else given)
@@ -103,7 +109,9 @@ class Rows:
     def at(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Features, transformed, and labels of the records with these indices."""
         features, labels = self.data.features, self.data.labels
-        at = {x.device: chosen.to(x.device) for x in (features, labels)}  # one transfer, if any
+        at = {
+            x.device: chosen.to(x.device) for x in (features, labels)
+        }  # one transfer, if any
         drawn, own = (self._moved(x[at[x.device]]) for x in (features, labels))
         return self._transformed(drawn), own
 
@@ -215,7 +223,9 @@ def batches(
         raise TypeError(f"no batches are known for {sampling!r}")
     shuffled = isinstance(sampling, ShuffledBatches)
     sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
-    if size != public_size:  # a smaller one is passed over, or sampled, more often than is priced
+    if (
+        size != public_size
+    ):  # a smaller one is passed over, or sampled, more often than is priced
         raise ValueError(
             f"{'shuffled batches' if shuffled else 'batches of a fixed size'} are drawn from "
             f"public_size records, got {public_size} and {size} records: under replace-one the "

@@ -42,7 +42,9 @@ _OPERATIONS = (
 )
 
 
-def _set_precision(products: str | None, convolutions: bool | None, each: Sequence[str]) -> None:
+def _set_precision(
+    products: str | None, convolutions: bool | None, each: Sequence[str]
+) -> None:
     if products is not None:
         torch.set_float32_matmul_precision(products)
     if convolutions is not None:
@@ -75,7 +77,11 @@ def device_named(name: str) -> torch.device:
         raise ValueError(
             f"device must be auto, cpu, cuda, cuda:1 (and so on), xpu or mps, got {name!r}"
         )
-    if accelerator is None or device.type != accelerator.type or not (device.index or 0) < count:
+    if (
+        accelerator is None
+        or device.type != accelerator.type
+        or not (device.index or 0) < count
+    ):
         there = [f"{accelerator.type}:{i}" for i in range(count)] if accelerator else []
         raise ValueError(
             f"device is {name!r} but torch sees no such device here, only "

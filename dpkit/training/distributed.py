@@ -131,13 +131,17 @@ def clipped_sum(
     device = inputs[0].device
     seed = int(torch.randint(2**62, ())) + rank
     on_gpu = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(on_gpu):  # after it, all ranks' generators are in the same state
+    with torch.random.fork_rng(
+        on_gpu
+    ):  # after it, all ranks' generators are in the same state
         torch.default_generator.manual_seed(seed)
         for index in on_gpu:
             torch.cuda.default_generators[index].manual_seed(seed)
         share = (x[rank::world] for x in inputs)
         mine = gradients.clipped_sum(of, *share, rule=rule, microbatch_size=microbatch_size)
-    own = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
+    own = (
+        rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
+    )
     on_device = [torch.as_tensor(one, device=device) for one in own]
     size = len(inputs[0])
     _check_alike([*mine.parameters, *on_device], size)
@@ -171,7 +175,9 @@ def _check_alike(tensors: Iterable[Tensor], size: int) -> None:
         )
 
 
-def agree(parts: Parts, data: Sequence[Tensor], *, settings: Any, rng: torch.Generator) -> None:
+def agree(
+    parts: Parts, data: Sequence[Tensor], *, settings: Any, rng: torch.Generator
+) -> None:
     """Before the first step: the same data and settings everywhere; weights and rng of rank 0.
 
     Rank 0 has chosen the initial weights, the state of `rng` and that of torch's global generator,
@@ -190,7 +196,9 @@ def agree(parts: Parts, data: Sequence[Tensor], *, settings: Any, rng: torch.Gen
     if here().world == 1:
         return
     networks = [part for part in parts if isinstance(part, nn.Module)]
-    rows = [tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for tensor in data]
+    rows = [
+        tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for tensor in data
+    ]
     words: dict[str, Any] = {
         "data": [
             f"{tuple(tensor.shape)} {tensor.dtype} {sha256(own.numpy().data).hexdigest()}"

@@ -87,7 +87,14 @@ def train(
     stored = nullcontext()
     if checkpoint is not None:
         stored = kept(
-            checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, tf32=tf32
+            checkpoint,
+            gan,
+            data,
+            step=step,
+            settings=settings,
+            rng=rng,
+            steps=steps,
+            tf32=tf32,
         )
     with stored as run:
         if run is not None:

@@ -38,7 +38,9 @@ class Conditional(nn.Module):
         return self.body(torch.cat((inputs, self.label_scale * one_hot), 1))
 
 
-def mlp(widths: Sequence[int], *, last: nn.Module | None, rng: torch.Generator) -> nn.Sequential:
+def mlp(
+    widths: Sequence[int], *, last: nn.Module | None, rng: torch.Generator
+) -> nn.Sequential:
     """Linear layers with ReLU between; weights N(0, 2 / fan_in), biases 0.
 
     Args:

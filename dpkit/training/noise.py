@@ -67,7 +67,9 @@ def noised_each(
     if len(noise_stds) != len(sums):
         raise ValueError(f"noise_stds must hold {len(sums)} numbers or tensors, a sum each")
     for i, (total, std) in enumerate(zip(sums, noise_stds, strict=True)):
-        if isinstance(std, Tensor):  # on a GPU a bad value makes its sum NaN: `update` refuses it
+        if isinstance(
+            std, Tensor
+        ):  # on a GPU a bad value makes its sum NaN: `update` refuses it
             fits, looks = std.shape == total.shape, std.device.type != "cuda"
             fits = fits and (not looks or bool(((std >= 0) & (std < inf)).all()))  # NaN fails
         else:
@@ -78,7 +80,9 @@ def noised_each(
                 f"{tuple(total.shape)}, got {std}"
             )
     draw = source(rng)
-    noised_sums = [_noised(total, std, draw) for total, std in zip(sums, noise_stds, strict=True)]
+    noised_sums = [
+        _noised(total, std, draw) for total, std in zip(sums, noise_stds, strict=True)
+    ]
     instead = _instead.get()
     return noised_sums if instead is None else instead(sums, noise_stds, noised_sums)
 

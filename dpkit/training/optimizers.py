@@ -141,7 +141,9 @@ def _on_its_way(flag: "torch.Tensor") -> Callable[[], bool]:
     return read
 
 
-def check_holds(optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]) -> None:
+def check_holds(
+    optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]
+) -> None:
     """Refuse (ValueError) an optimiser that does not move just these, or computes gradients."""
     import torch
 

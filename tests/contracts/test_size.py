@@ -9,7 +9,7 @@ PACKAGE = CHECKOUT / "dpkit"
 LINES = {"library": 30_000, "papers": 22_000, "course": 7_900, "tests": 54_000}
 STATEMENTS = {"library": 15_800, "papers": 9_300, "course": 4_300}
 DEFINITIONS, FILES, ENTRIES = 3_700, 430, 12
-CHARACTERS = 41.6  # a line of dpkit, on average: a limit is not met by longer lines
+CHARACTERS = 40.46  # a line of dpkit, on average: a limit is not met by longer lines
 
 
 def group(path: Path) -> str:

@@ -129,7 +129,11 @@ def place(net: OwnWeights | OwnDirections, parameters: list[Tensor]) -> int:
 
 
 def dirac(
-    rng: np.random.Generator, included: ArrayLike, *, images: Images | None = None, **asked: Any
+    rng: np.random.Generator,
+    included: ArrayLike,
+    *,
+    images: Images | None = None,
+    **asked: Any,
 ) -> SeenReleases:
     """Train once on canaries whose loss is linear in a weight of their own each.
 
@@ -156,7 +160,11 @@ def dirac(
 
 
 def random_directions(
-    rng: np.random.Generator, included: ArrayLike, *, images: Images | None = None, **asked: Any
+    rng: np.random.Generator,
+    included: ArrayLike,
+    *,
+    images: Images | None = None,
+    **asked: Any,
 ) -> SeenReleases:
     """Train once on canaries whose gradients are random directions in the first layer's weights.
 
@@ -280,7 +288,9 @@ def _trained(
     What the first `known` rows are expected to release is taken off.
     """
     rate = checks.positive(rate=rate)
-    size = len(rows[0]) + int((~included).sum())  # who is included is not public: all are declared
+    size = len(rows[0]) + int(
+        (~included).sum()
+    )  # who is included is not public: all are declared
     private = Private(
         net,
         torch.optim.SGD(net.parameters(), lr=RATE),

@@ -161,12 +161,16 @@ def check_step(
             ran.append((how, place, of(batch, seed=seed, like=base)))
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            found.append(StepFinding("stopped", SENTENCES["stopped"].format(how=how, error=said)))
+            found.append(
+                StepFinding("stopped", SENTENCES["stopped"].format(how=how, error=said))
+            )
     replaced = [(how, base, other) for how, place, other in ran if place < rows]
     shorter = [(how, base, other) for how, place, other in ran if place == rows]
     with_it = [base, *(other for _, place, other in ran if place == rows - 1)]
     dropping = [(how, longer, other) for how, _, other in shorter for longer in with_it]
-    dropping = [pair for pair in dropping if pair[1].shapes == pair[2].shapes]  # the same draws
+    dropping = [
+        pair for pair in dropping if pair[1].shapes == pair[2].shapes
+    ]  # the same draws
     found += _at_rest("not noised", replaced)
     found += _at_rest("batch size", shorter, rough=ROUNDING)
     moved, replacing = _at_movement(replaced, price, allowed=2.0)
@@ -201,11 +205,17 @@ def _price(
     releases = [(_plain(mechanism), times) for mechanism, times in charges]
     inverse = sum(times / _multiplier(mechanism) ** 2 for mechanism, times in releases)
     bound = getattr(getattr(settings, "clipping", None), "sensitivity", lambda _: nan)
-    norm = bound("add-remove") if sensitivity is None else checks.positive(sensitivity=sensitivity)
+    norm = (
+        bound("add-remove")
+        if sensitivity is None
+        else checks.positive(sensitivity=sensitivity)
+    )
     return _Price(
         count=sum(times for _, times in charges),
         noise=1 / sqrt(inverse) if charges else inf,
-        hides_participation=all(getattr(one, "hides_participation", False) for one, _ in charges),
+        hides_participation=all(
+            getattr(one, "hides_participation", False) for one, _ in charges
+        ),
         reason="; ".join(one.reason for one, _ in releases if isinstance(one, NoGuarantee)),
         clip_norm=norm if 0 < norm < inf else nan,
     )
@@ -220,7 +230,9 @@ def _multiplier(mechanism: Any) -> float:
     if isinstance(mechanism, NoGuarantee):
         return nan
     if isinstance(mechanism, WithoutReplacementGaussian):
-        return 2 * mechanism.noise_over_sensitivity  # a replaced record moves the sum by 2 norms
+        return (
+            2 * mechanism.noise_over_sensitivity
+        )  # a replaced record moves the sum by 2 norms
     one = getattr(mechanism, "one", mechanism)  # for all groups or coordinates
     if isinstance(one, SampledGaussian | Gaussian):
         return one.noise_multiplier
@@ -238,8 +250,12 @@ def _at_price(base: StepTrace, price: _Price) -> Iterator[StepFinding]:
         little = noise * ROUGH < price.noise
         if little or (isnan(noise) and not as_often):
             times = "once" if calls == 1 else f"{calls} times"
-            own = f" (noise multiplier {noise:.3g} in all, for clip norm {price.clip_norm:.3g})"
-            said = SENTENCES["releases"].format(times=times, own=own * little, **price._asdict())
+            own = (
+                f" (noise multiplier {noise:.3g} in all, for clip norm {price.clip_norm:.3g})"
+            )
+            said = SENTENCES["releases"].format(
+                times=times, own=own * little, **price._asdict()
+            )
             yield StepFinding("noise" if as_often else "releases", said)
 
 
@@ -265,7 +281,9 @@ def _at_rest(kind: str, pairs: Pairs, *, rough: float = 0.0) -> Iterator[StepFin
         yield StepFinding(kind, said)
 
 
-def _at_movement(pairs: Pairs, price: _Price, *, allowed: float) -> tuple[float, list[StepFinding]]:
+def _at_movement(
+    pairs: Pairs, price: _Price, *, allowed: float
+) -> tuple[float, list[StepFinding]]:
     """How far a record moves what is noised in a step, at most (NaN: unknown); whether too far.
 
     In deviations of the noise, times its multiplier: the declared one, or the one charged.
@@ -277,8 +295,12 @@ def _at_movement(pairs: Pairs, price: _Price, *, allowed: float) -> tuple[float,
             if a.shape == b.shape:
                 gaps = torch.where(a == b, 0.0, (a - b) / row(one, "stds")).nan_to_num(nan=inf)
                 noise = price.declared_noise(one)
-                moved.append((float(gaps.norm()) * (price.noise if isnan(noise) else noise), how))
+                moved.append(
+                    (float(gaps.norm()) * (price.noise if isnan(noise) else noise), how)
+                )
     by, how = max((one for one in moved if not isnan(one[0])), default=moved[0])
-    unit = " (deviations of the noise over the charged noise multiplier)" * isnan(price.clip_norm)
+    unit = " (deviations of the noise over the charged noise multiplier)" * isnan(
+        price.clip_norm
+    )
     said = SENTENCES["sensitivity"].format(by=by, unit=unit, how=how, allowed=allowed)
     return by, [StepFinding("sensitivity", said)] if by > allowed * ROUGH else []

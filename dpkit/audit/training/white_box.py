@@ -76,7 +76,9 @@ def once(
     earlier = like.releases if like else [[]] * len(indices)
 
     @torch.no_grad()
-    def instead(sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]) -> list[Tensor]:
+    def instead(
+        sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]
+    ) -> list[Tensor]:
         """Keeps what is noised, and returns what was given before where it has the same shapes."""
         each = [torch.as_tensor(std, dtype=torch.float64).cpu() for std in stds]
         each = [std.expand(total.shape) for std, total in zip(each, sums, strict=True)]
@@ -92,7 +94,14 @@ def once(
             releases.append([])
             given = iter(calls)
             with watched(instead):
-                step(gan, features.clone(), labels.clone(), settings=settings, index=index, rng=rng)
+                step(
+                    gan,
+                    features.clone(),
+                    labels.clone(),
+                    settings=settings,
+                    index=index,
+                    rng=rng,
+                )
         stds = [[call.stds for call in calls] for calls in releases]
         after = dict(_tensors({"": gan, "noise_std": stds}, "", set()))
     return StepTrace(releases, before, after, draws.shapes)
@@ -115,7 +124,9 @@ def shift(absent: StepTrace, present: StepTrace) -> float:
         for a, b, std in zip(one.sums, other.sums, one.stds, strict=True)
     ]
     if any(a.shape != b.shape for a, b, _ in pairs) or not pairs:
-        raise ValueError("absent and present must be runs of one step that noised the same tensors")
+        raise ValueError(
+            "absent and present must be runs of one step that noised the same tensors"
+        )
     total = 0.0
     for a, b, std in pairs:
         moved = (b.double() - a.double()).cpu()
@@ -139,7 +150,8 @@ def statistics(
     """A statistic of runs from the same weights, each with other draws and noise, (trials,)."""
     seeds = rng.integers(1, SEEDS, size=trials).tolist()
     runs = (
-        once(step, new_gan, batch, settings=settings, indices=indices, seed=seed) for seed in seeds
+        once(step, new_gan, batch, settings=settings, indices=indices, seed=seed)
+        for seed in seeds
     )
     return np.array([of(one) for one in runs])
 

@@ -14,7 +14,9 @@ sheet = Sheet("01_mechanisms_and_accountants")
     "steps x spacing / 2, with 14,062 steps.",
     because="The chords on the same grid stay within 0.02: they keep the mean under both measures.",
     mistakes={
-        "that is a whole spacing a step; on average it is half of one.": lambda: 14_062 * 0.00125
+        "that is a whole spacing a step; on average it is half of one.": lambda: (
+            14_062 * 0.00125
+        )
     },
     tolerance=0.02,
 )
@@ -33,7 +35,9 @@ def twice_as_long() -> float:
     How many times as large is its certified epsilon?
     """
     step = SampledGaussian(noise_multiplier=1.1, sample_rate=256 / 60_000)
-    once, twice = (pld.epsilon([Release(step, k)], delta=1e-5).epsilon for k in (14_062, 28_124))
+    once, twice = (
+        pld.epsilon([Release(step, k)], delta=1e-5).epsilon for k in (14_062, 28_124)
+    )
     return twice / once
 
 
@@ -62,7 +66,9 @@ reported = sheet.choice(
     "Round down: one patient more would cost more than epsilon 1.",
     because="RDP allows a quarter less.",
     mistakes={
-        "that is what RDP allows; PLD proves that more is possible.": lambda: _batch(rdp.epsilon),
+        "that is what RDP allows; PLD proves that more is possible.": lambda: _batch(
+            rdp.epsilon
+        ),
         "rounded up, it costs a little more than 1.": lambda: _batch(pld.epsilon) + 1.0,
     },
     tolerance=0.002,

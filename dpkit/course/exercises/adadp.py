@@ -26,7 +26,9 @@ def privacy_used(sensitivities: Sequence[float], noise: Sequence[float]) -> floa
     "At H = 1 one number is left to choose: try powers between 0 and 1.",
     "example.shaped((12, 6), power=p, noise_multiplier=1.0), then example.exact_mean_cosine.",
     because="Its cosine is 0.4908; the square root has 0.4905, and the paper's shape less.",
-    mistakes={"the square root has the least variance, which is not quite the same.": lambda: 0.5},
+    mistakes={
+        "the square root has the least variance, which is not quite the same.": lambda: 0.5
+    },
     tolerance=0.03,
 )
 def best_power() -> float:

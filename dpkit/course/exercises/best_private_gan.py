@@ -8,7 +8,9 @@ from dpkit.privacy import calibrate, pld
 sheet = Sheet("10_best_private_gan")
 
 
-@sheet.guess(because="One noisy mean and spread a class, and no network that was trained on them.")
+@sheet.guess(
+    because="One noisy mean and spread a class, and no network that was trained on them."
+)
 def at_epsilon_1() -> float:
     """A classifier saw only samples of noisy class moments of MNIST, at epsilon 1.
 

@@ -48,7 +48,9 @@ def noise_for_4c() -> float:
     With which noise multiplier (noise / C) would the discriminator's 30,303 steps have cost 9.6?
     (Sample rate 600/55000, delta 1e-5, the kit's default accountant.)
     """
-    return 4 * calibrate.noise_multiplier(9.6, sample_rate=600 / 55_000, steps=30_303, delta=1e-5)
+    return 4 * calibrate.noise_multiplier(
+        9.6, sample_rate=600 / 55_000, steps=30_303, delta=1e-5
+    )
 
 
 labels = sheet.choice(

@@ -63,7 +63,9 @@ def noise_for_table_7() -> float:
 )
 def steps_within_4() -> float:
     """And with the printed noise, how many critic steps of five groups cost at most 4, by PLD?"""
-    return calibrate.steps(4, mechanism=groups_of(paper.MNIST), delta=1e-5, accountant=pld.epsilon)
+    return calibrate.steps(
+        4, mechanism=groups_of(paper.MNIST), delta=1e-5, accountant=pld.epsilon
+    )
 
 
 def _one_group(steps: int) -> float:

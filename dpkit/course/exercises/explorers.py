@@ -6,7 +6,9 @@ from dpkit.privacy import Release, SampledGaussian, pld
 sheet = Sheet("09_explorers")
 
 
-@sheet.guess(because="Little noise costs more than in proportion: sampling hides a record less.")
+@sheet.guess(
+    because="Little noise costs more than in proportion: sampling hides a record less."
+)
 def half_the_noise() -> float:
     """Noise multiplier 1.1, sample rate 0.01, 10,000 steps, delta 1e-5; then half the noise.
 

@@ -184,7 +184,9 @@ class Homework:
     def judge(self, *, line: int, epsilon: object) -> str:
         """What `check` prints."""
         if line not in self.lines:
-            return f"Line {line}: no. Which line lets one record move more than the noise covers?"
+            return (
+                f"Line {line}: no. Which line lets one record move more than the noise covers?"
+            )
         try:
             number = min(readings(epsilon), key=lambda one: abs(one - self.epsilon))
         except ValueError as error:
@@ -194,7 +196,9 @@ class Homework:
 
     def solution(self) -> None:
         """Print the fault, its line and its price."""
-        print(f"Line {self.lines[0]}: {self.name}. {self.fault.why} Epsilon {self.epsilon:.4g}.")
+        print(
+            f"Line {self.lines[0]}: {self.name}. {self.fault.why} Epsilon {self.epsilon:.4g}."
+        )
 
     def __repr__(self) -> str:
         numbered = enumerate(self.code.splitlines(), start=1)

@@ -25,7 +25,9 @@ class Quiz(widgets.VBox):
         self.replies = [widgets.HTML() for _ in questions]
         self.progress = widgets.HTML()
         rows = zip(questions, self.buttons, self.replies, strict=True)
-        parts = [part for row in rows for part in (widgets.HTML(row[0]._repr_html_()), *row[1:])]
+        parts = [
+            part for row in rows for part in (widgets.HTML(row[0]._repr_html_()), *row[1:])
+        ]
         super().__init__([*parts, self.progress])
         for button in self.buttons:
             button.observe(self._answered, names="value")
@@ -46,7 +48,9 @@ class Quiz(widgets.VBox):
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.questions))
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **kwargs: Any) -> Any:
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None, **kwargs: Any
+    ) -> Any:
         """The live buttons, and the questions as text for where no kernel runs."""
         bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)

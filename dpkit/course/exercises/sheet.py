@@ -172,7 +172,9 @@ class Function(Exercise):
     def judge(self, answer: Any) -> Judgement:
         """Right if it agrees on all examples; else the first that it misses."""
         if not callable(answer):
-            return Judgement(False, f"A function is asked for, without brackets; got {answer!r}.")
+            return Judgement(
+                False, f"A function is asked for, without brackets; got {answer!r}."
+            )
         for example in self.examples:
             shown = ", ".join(map(_short, example))
             try:
@@ -187,7 +189,9 @@ class Function(Exercise):
             if not np.allclose(got, wanted, rtol=1e-6, atol=1e-9):
                 what = f"{_short(got)}, not {_short(wanted)}"
                 return Judgement(False, f"Not yet: for {shown} the result is {what}.")
-        return Judgement(True, f"Right, on {len(self.examples)} examples. {self.because}".strip())
+        return Judgement(
+            True, f"Right, on {len(self.examples)} examples. {self.because}".strip()
+        )
 
     def solution(self) -> None:
         """Print the reference's code and what it means."""
@@ -284,7 +288,9 @@ class Sheet:
         """Make an exercise of the function that a reader should write, compared on the examples."""
         return lambda reference: self._add(Function(reference, hints, because, examples))
 
-    def choice(self, question: str, right: str, options: Mapping[str, str], *hints: str) -> Choice:
+    def choice(
+        self, question: str, right: str, options: Mapping[str, str], *hints: str
+    ) -> Choice:
         """Ask for one of a few sentences.
 
         Args:

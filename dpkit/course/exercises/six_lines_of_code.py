@@ -21,7 +21,9 @@ sheet = Sheet("14_six_lines_of_code")
     because="From C one way to C the other way, however large the batch.",
     mistakes={
         "that is for clipping first, whose bound shrinks as the batch grows.": lambda: 2 / 64,
-        "that is from the middle to the edge. From one edge to the other it is more.": lambda: 1.0,
+        "that is from the middle to the edge. From one edge to the other it is more.": lambda: (
+            1.0
+        ),
     },
 )
 def mean_moved() -> float:
@@ -47,7 +49,9 @@ def nine_groups() -> float:
     "The root of the batch size is what the noise was divided by.",
     "sqrt(256)",
     because="A sixteenth of the noise that is charged.",
-    mistakes={"the code divides by the root of the batch size, not by the batch.": lambda: 1 / 256},
+    mistakes={
+        "the code divides by the root of the batch size, not by the batch.": lambda: 1 / 256
+    },
 )
 def noise_left() -> float:
     """The noise is divided by the root of the batch size, and noise multiplier 1 is charged.

@@ -33,12 +33,16 @@ def laplace_loss(y: float, scale: float) -> float:
     "At most exp(epsilon) x 0.01 + delta.",
     because="Privacy at epsilon 1 lets an attacker do 2.7 times better than guessing, no more.",
     mistakes={
-        "that is what guessing finds; the promise allows exp(epsilon) times as much.": lambda: 0.01,
+        "that is what guessing finds; the promise allows exp(epsilon) times as much.": lambda: (
+            0.01
+        ),
         "the factor is exp(epsilon), not 1 + epsilon.": lambda: 0.02001,
         "that is in per cent; a share lies between 0 and 1.": lambda: (
             100 * (exp(1.0) * 0.01 + 1e-5)
         ),
-        "exp(epsilon) multiplies the 0.01, which stays outside the exponent.": lambda: exp(0.01),
+        "exp(epsilon) multiplies the 0.01, which stays outside the exponent.": lambda: exp(
+            0.01
+        ),
     },
 )
 def found_at_most() -> float:

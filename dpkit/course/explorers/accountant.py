@@ -68,7 +68,12 @@ class Accountant(Explorer):
         clt = "exact" if step.sample_rate == 1 else "an approximation (CLT): may be too small"
         rows = [
             ("PLD", pair.epsilon, pair.lower, "proven, with a proven lower bound"),
-            ("RDP", rdp.epsilon(ledger, delta=delta).epsilon, None, "proven (improved conversion)"),
+            (
+                "RDP",
+                rdp.epsilon(ledger, delta=delta).epsilon,
+                None,
+                "proven (improved conversion)",
+            ),
             ("RDP, classic", classic().epsilon, None, "proven (Mironov 2017, Prop. 3)"),
             ("moments", classic(orders=MOMENTS).epsilon, None, integer),
             ("GDP", _or_inf(gdp.epsilon, ledger, delta), None, clt),
@@ -138,7 +143,10 @@ class Accountant(Explorer):
             self.kept.append(self.result)
         rows = []
         for one in self.kept:
-            (step, steps), by_name = one["run"], {row[0]: at_most(row[1]) for row in one["rows"]}
+            (step, steps), by_name = (
+                one["run"],
+                {row[0]: at_most(row[1]) for row in one["rows"]},
+            )
             numbers = (step.noise_multiplier, step.sample_rate, steps, one["delta"])
             settings = [f"{number:.4g}" for number in numbers]
             rows.append((*settings, step.adjacency, by_name["PLD"], by_name["RDP"]))
@@ -161,15 +169,25 @@ def _draw_accountants(ax: Any, result: dict[str, Any]) -> None:
         if math.isfinite(value):
             ax.plot(value, place, "x" if value < lower else "o", color=colour, markersize=8)
         word = at_most(value, 3)
-        side: Any = {"ha": "right" if value > top / 2 else "left", "color": colour, "bbox": None}
-        plots.note(ax, word, (min(value, top), place), (-7 if value > top / 2 else 7, 5), **side)
+        side: Any = {
+            "ha": "right" if value > top / 2 else "left",
+            "color": colour,
+            "bbox": None,
+        }
+        plots.note(
+            ax, word, (min(value, top), place), (-7 if value > top / 2 else 7, 5), **side
+        )
     ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
     ax.set(
-        xlim=(0, top), ylim=(len(rows) - 0.4, -0.6), xlabel=f"epsilon at delta {result['delta']:g}"
+        xlim=(0, top),
+        ylim=(len(rows) - 0.4, -0.6),
+        xlabel=f"epsilon at delta {result['delta']:g}",
     )
 
 
-def _or_inf(accountant: Callable[..., Guarantee], ledger: list[Release], delta: float) -> float:
+def _or_inf(
+    accountant: Callable[..., Guarantee], ledger: list[Release], delta: float
+) -> float:
     try:
         return accountant(ledger, delta=delta).epsilon
     except Unsupported:

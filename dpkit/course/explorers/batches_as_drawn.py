@@ -42,14 +42,21 @@ class BatchesAsDrawn(Explorer):
 
     @staticmethod
     def compute(
-        *, noise_multiplier: float, batch_size: float, data_size: float, steps: float, delta: float
+        *,
+        noise_multiplier: float,
+        batch_size: float,
+        data_size: float,
+        steps: float,
+        delta: float,
     ) -> dict[str, Any]:
         """The pair of each way; sizes and steps are rounded.
 
         Raises:
             ValueError: a value is out of range, or the batch larger than the data.
         """
-        run = as_drawn.DrawnRun(noise_multiplier, round(batch_size), round(data_size), round(steps))
+        run = as_drawn.DrawnRun(
+            noise_multiplier, round(batch_size), round(data_size), round(steps)
+        )
         if not 1 <= run.batch_size <= run.public_size:
             raise ValueError(
                 f"batch must lie between 1 and data, got {run.batch_size} of {run.public_size} "
@@ -96,14 +103,18 @@ class BatchesAsDrawn(Explorer):
         """An interval for each way, coloured by adjacency."""
         figure, (ax,) = plots.figure(width=7.6, height=2.9, **ROOM)
         found = result["found"]
-        top = max((one.epsilon for one in found.values() if math.isfinite(one.epsilon)), default=1)
+        top = max(
+            (one.epsilon for one in found.values() if math.isfinite(one.epsilon)), default=1
+        )
         for at, one in enumerate(reversed(found.values())):
             colour = plots.COLOURS[one.adjacency != "add-remove"]
             high = one.epsilon if math.isfinite(one.epsilon) else 3 * top
             low = max(one.lower, high / 1e4)
             ax.plot([low, high], [at, at], color=colour, linewidth=7, solid_capstyle="butt")
             ax.plot([low, high], [at, at], "|", color=colour, markersize=14)
-            ax.annotate(_epsilon(one), (high, at), (8, 0), textcoords="offset points", va="center")
+            ax.annotate(
+                _epsilon(one), (high, at), (8, 0), textcoords="offset points", va="center"
+            )
         ax.set_yticks(range(len(found)), list(reversed(found)))
         ax.set(
             xscale="log",
@@ -115,11 +126,15 @@ class BatchesAsDrawn(Explorer):
         for number, adjacency in enumerate(("add-remove", "replace-one")):
             ax.plot([], [], color=plots.COLOURS[number], linewidth=5, label=adjacency)
         ax.legend(loc="upper right", frameon=False, fontsize=8)
-        words = "; ".join(f"{name} {_epsilon(one)}, {one.adjacency}" for name, one in found.items())
+        words = "; ".join(
+            f"{name} {_epsilon(one)}, {one.adjacency}" for name, one in found.items()
+        )
         return plots.picture(figure, f"Proven epsilons of the same run: {words}.")
 
 
 def _epsilon(found: Any) -> str:
     return (
-        interval(found.lower, found.epsilon) if found.lower else f"at most {at_most(found.epsilon)}"
+        interval(found.lower, found.epsilon)
+        if found.lower
+        else f"at most {at_most(found.epsilon)}"
     )

@@ -143,7 +143,9 @@ class Calibration(Explorer):
             for name in (NOISE, RATE, STEPS)
             if name != setting.find
         ]
-        aim = f"epsilon {setting.target_epsilon:g}, delta {setting.delta:g}, {setting.adjacency}"
+        aim = (
+            f"epsilon {setting.target_epsilon:g}, delta {setting.delta:g}, {setting.adjacency}"
+        )
         note = f"Target {aim}; {', '.join(given)}; Poisson batches."
         return Table((HEADINGS[0], setting.find, *HEADINGS[1:]), rows, (note,))
 
@@ -206,7 +208,9 @@ def by_pld(setting: CalibrationSetting) -> Solution:
     if setting.find != STEPS:
         return _solved(setting, price)
 
-    def either(ledger: list[Release], *, delta: float) -> Guarantee:  # RDP proves the first half
+    def either(
+        ledger: list[Release], *, delta: float
+    ) -> Guarantee:  # RDP proves the first half
         spent = rdp.epsilon(ledger, delta=delta)
         return spent if spent.epsilon <= setting.target_epsilon else price(ledger, delta=delta)
 
@@ -229,7 +233,9 @@ def _check(setting: CalibrationSetting) -> None:
     steps = setting.steps
     if setting.find != STEPS and not (1 <= steps < math.inf and steps == round(steps)):
         raise ValueError(f"steps must be a whole number >= 1, got {steps:g}")
-    if setting.find == NOISE:  # refused at once, where the search would double the noise 40 times
+    if (
+        setting.find == NOISE
+    ):  # refused at once, where the search would double the noise 40 times
         least = rdp.epsilon(setting.filled(2.0**40).run.ledger, delta=setting.delta).epsilon
         if not least <= setting.target_epsilon:
             raise ValueError(f"no noise below 2^40 proves epsilon {setting.target_epsilon:g}")
@@ -239,7 +245,11 @@ def _solved(setting: CalibrationSetting, accountant: Callable[..., Guarantee]) -
     """The value in few digits, rounded to the private side and priced as rounded."""
     target, delta = setting.target_epsilon, setting.delta
     shared: Any = {"delta": delta, "accountant": accountant}
-    of_run = {"steps": int(setting.steps), "adjacency": setting.adjacency, "tolerance": TOLERANCE}
+    of_run = {
+        "steps": int(setting.steps),
+        "adjacency": setting.adjacency,
+        "tolerance": TOLERANCE,
+    }
     if setting.find == STEPS:
         count = calibrate.steps(target, mechanism=setting.run.step, **shared)
         if count == 0:
@@ -260,7 +270,9 @@ def _solved(setting: CalibrationSetting, accountant: Callable[..., Guarantee]) -
         spent = accountant(setting.filled(value).run.ledger, delta=delta)
         if spent.epsilon <= target:
             return Solution(value, spent.epsilon, spent.lower)
-    raise ArithmeticError(f"no value near {shown[-1]:g} was priced at or under epsilon {target:g}")
+    raise ArithmeticError(
+        f"no value near {shown[-1]:g} was priced at or under epsilon {target:g}"
+    )
 
 
 @lru_cache(maxsize=64)
@@ -321,7 +333,9 @@ def _drawn(setting: CalibrationSetting, name: str, curve: list, points: list) ->
     xs, ys = ([pair[i] for pair in curve] for i in (0, 1))
     unit = "steps (noisy updates)" if name == STEPS else "sample rate (chance per batch)"
     colours = plots.MEANINGS["RDP"], plots.MEANINGS["PLD"]
-    plots.lines(ax, {"RDP": (xs, ys)}, x=unit, y="noise multiplier (sd / clip norm)", y_scale="log")
+    plots.lines(
+        ax, {"RDP": (xs, ys)}, x=unit, y="noise multiplier (sd / clip norm)", y_scale="log"
+    )
     for axis in (ax.xaxis, ax.yaxis):
         plots.plain(axis)
     ax.fill_between(xs, ys, ax.get_ylim()[1], color=colours[0], alpha=0.1, linewidth=0)

@@ -49,7 +49,9 @@ LOOKS: dict[Outcome, TileLook] = {
 SIZE = 30  # pixels, of a tile
 TILE = f"width:{SIZE - 2}px;height:{SIZE - 2}px;line-height:{SIZE - 2}px;text-align:center;"
 TILE += "border-radius:3px;font-weight:bold;font-size:15px;"
-FRAME = "max-width:940px;padding:8px 16px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
+FRAME = (
+    "max-width:940px;padding:8px 16px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
+)
 CODE = "margin:2px 0;padding:6px 8px;background-color:#F1F3F4;color:#202124;"
 CODE += "white-space:pre-wrap;font-family:monospace"
 CELL = "text-align:left;vertical-align:top;width:50%;padding:2px 12px 4px 0;line-height:1.45"
@@ -74,12 +76,16 @@ class ClaimsWall(Explorer):
         super().__init__(
             controls={
                 "paper": choice("paper", names, "Whose claims", width=220),
-                "verdict": choice("verdict", VERDICTS, "Only claims with this verdict", width=240),
+                "verdict": choice(
+                    "verdict", VERDICTS, "Only claims with this verdict", width=240
+                ),
                 "word": control(
                     *(widgets.Text, 300, "word", "Only claims that mention it"),
                     placeholder="such as clip, batch, label",
                 ),
-                "claim": choice("claim", every, "The claim that is shown", width=470, value=shown),
+                "claim": choice(
+                    "claim", every, "The claim that is shown", width=470, value=shown
+                ),
             }
         )
         heading, paper, verdict, word, claim, *below = self.shown
@@ -108,7 +114,9 @@ class ClaimsWall(Explorer):
             said = f" that mentions {word.strip()!r}" if word.strip() else ""
             raise ValueError(f"there is no claim of {whose}{which}{said}; choose another")
         if claim not in chosen:
-            raise ValueError(f"claim must be one of those chosen, {', '.join(chosen)}; got {claim}")
+            raise ValueError(
+                f"claim must be one of those chosen, {', '.join(chosen)}; got {claim}"
+            )
         found = checked(by_id()[claim])
         return {**found._asdict(), "chosen": chosen, "all": len(by_id())}
 
@@ -119,7 +127,9 @@ class ClaimsWall(Explorer):
     def table(self, result: dict[str, Any]) -> Table:
         """The claim's card."""
         found = Verdict(**{name: result[name] for name in Verdict._fields})
-        return card_of(found, f"{len(result['chosen'])} of {result['all']} claims are on the wall.")
+        return card_of(
+            found, f"{len(result['chosen'])} of {result['all']} claims are on the wall."
+        )
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """The claim's curve, where it has one, beside what is stated."""
@@ -186,7 +196,9 @@ class ClaimsWall(Explorer):
         ]
         return "\n".join((title, *signs, rest))
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **kwargs: Any) -> Any:
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None, **kwargs: Any
+    ) -> Any:
         """As every explorer's, with the wall above the card in the static text."""
         data = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         chosen = self._chosen()
@@ -206,7 +218,10 @@ class Tiles(widgets.VBox):
         """Args: press, called with the id of the claim whose tile is pressed."""
         self.looks = {
             verdict: widgets.ButtonStyle(
-                button_color=look.tile, text_color=look.ink, font_weight="bold", font_size="15px"
+                button_color=look.tile,
+                text_color=look.ink,
+                font_weight="bold",
+                font_size="15px",
             )
             for verdict, look in LOOKS.items()
         }
@@ -216,7 +231,9 @@ class Tiles(widgets.VBox):
             for border in ("2px solid transparent", "3px solid #202124")
         )
         look = self.looks["computed"]  # its verdict's, when it is shown
-        self.buttons = {one: widgets.Button(layout=self.at_rest, style=look) for one in by_id()}
+        self.buttons = {
+            one: widgets.Button(layout=self.at_rest, style=look) for one in by_id()
+        }
         for identity, button in self.buttons.items():
             button.on_click(lambda _, identity=identity: press(identity))
         self.rows = {paper.NAME: _row() for paper in papers.with_claims()}
@@ -239,7 +256,9 @@ class Tiles(widgets.VBox):
 
 def _row() -> Any:
     label = widgets.HTML(layout=widgets.Layout(width="240px", flex="0 0 auto"))
-    tiles = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap", align_content="flex-start"))
+    tiles = widgets.HBox(
+        layout=widgets.Layout(flex_flow="row wrap", align_content="flex-start")
+    )
     return widgets.HBox((label, tiles), layout=widgets.Layout(margin="4px 0"))
 
 
@@ -326,7 +345,9 @@ def card(identity: str) -> Card:
     """
     known = by_id()
     if identity not in known:
-        raise ValueError(f"claim must be the id of one, such as {next(iter(known))}; {identity!r}")
+        raise ValueError(
+            f"claim must be the id of one, such as {next(iter(known))}; {identity!r}"
+        )
     return card_of(checked(known[identity]))
 
 
@@ -345,7 +366,9 @@ def card_of(found: Verdict, *notes: str) -> Card:
         ("explanation", found.explanation),
         ("paper", paper.TITLE),
     ]
-    if name := vars(paper).get("NOTEBOOK"):  # not getattr, which looks into modules that need torch
+    if name := vars(paper).get(
+        "NOTEBOOK"
+    ):  # not getattr, which looks into modules that need torch
         rows.append(("notebook", f"{name}.ipynb"))
     return Card(("claim", claim.id), rows, notes)
 
@@ -415,7 +438,9 @@ def matching(paper: str, verdict: str, word: str = "") -> tuple[str, ...]:
         ValueError: the paper or the verdict is unknown.
     """
     checks.one_of(VERDICTS, verdict=verdict)
-    every = by_id().values() if paper == ALL else papers.named(paper, papers.with_claims()).CLAIMS
+    every = (
+        by_id().values() if paper == ALL else papers.named(paper, papers.with_claims()).CLAIMS
+    )
     found = tuple(c for c in every if verdict == ALL or checked(c).verdict == verdict)
     wanted = word.strip().casefold()
     return tuple(c.id for c in found if not wanted or wanted in _said(c).casefold())

@@ -146,7 +146,9 @@ class ClippingAndNoise(Explorer):
         figure, (left, right) = plots.figure(width=7.6, height=3.9, panels=2, **ROOM)
         _draw_gradients(left, result)
         _draw_released(right, result)
-        claimed, proven = (at_most(result[name]["epsilon"], 3) for name in ("claimed", "proven"))
+        claimed, proven = (
+            at_most(result[name]["epsilon"], 3) for name in ("claimed", "proven")
+        )
         claim = f" (claimed: {claimed})" if result["rule"] == WRONG else ""
         words = (
             f"Left: {result['batch_size']} gradients, clipping {result['rule']} at "
@@ -213,7 +215,10 @@ def _after_mean(
         "means": means,
         "noise_std": wrong.noise_std(noise_multiplier),
         "clipped": 0.0,
-        "sensitivity": (wrong.claimed_sensitivity("add-remove"), wrong.sensitivity("add-remove")),
+        "sensitivity": (
+            wrong.claimed_sensitivity("add-remove"),
+            wrong.sensitivity("add-remove"),
+        ),
         "multipliers": (noise_multiplier, actual_noise_multiplier(wrong, noise_multiplier)),
     }
 
@@ -246,7 +251,9 @@ def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
     if not wrong:
         ax.scatter(*after.T, s=size, color=WITHOUT, linewidths=0)
         paths = np.stack([cloud, after], axis=1)  # (batch, 2 ends, 2 coordinates)
-        ax.add_collection(LineCollection(list(paths), colors=BEFORE, linewidths=0.6, alpha=0.6))
+        ax.add_collection(
+            LineCollection(list(paths), colors=BEFORE, linewidths=0.6, alpha=0.6)
+        )
     ax.scatter(*cloud.T, s=size, facecolors="none", edgecolors=BEFORE, linewidths=0.8)
     if result["rule"] in RULES[1:3]:
         shape: Any = Rectangle((-bound, -bound), 2 * bound, 2 * bound, fill=False)
@@ -265,10 +272,15 @@ def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
     outside = float(abs(record).max()) > reach
     at = record * (0.8 * reach / float(abs(record).max())) if outside else record
     name = f"record, length {result['length']:.3g}" + (", outside" if outside else "")
-    (across, side), up = ((5, "left") if at[0] < 0 else (-5, "right")), 5 if at[1] >= 0 else -11
+    (across, side), up = (
+        ((5, "left") if at[0] < 0 else (-5, "right")),
+        5 if at[1] >= 0 else -11,
+    )
     plots.note(ax, name, at, (across, up), color=WITH, fontsize=8, ha=side)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    title = "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
+    title = (
+        "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
+    )
     ax.set_title(y=1.0, label=title, fontsize=9)
     ax.set(xlabel="gradient, coordinate 1", ylabel="gradient, coordinate 2")
 

@@ -31,7 +31,9 @@ def round_stops(low: float, high: float, value: float) -> list[float]:
     least, most = (float(f"{10**end:.6g}") for end in (low, high))
     found = {float(f"{one * 10.0**power:.6g}") for power in powers for one in ROUND}
     whole = least >= 1 and float(value).is_integer()
-    inside = {one for one in found if least < one < most and not (whole and not one.is_integer())}
+    inside = {
+        one for one in found if least < one < most and not (whole and not one.is_integer())
+    }
     return sorted(inside | {least, most, float(value)})
 
 
@@ -118,7 +120,9 @@ def logarithmic(
     return partial(RoundSlider, description, stops, value, tooltip, **traits)
 
 
-def whole(description: str, low: int, high: int, value: int, tooltip: str, **traits: Any) -> Make:
+def whole(
+    description: str, low: int, high: int, value: int, tooltip: str, **traits: Any
+) -> Make:
     """A slider over whole numbers."""
     kind = widgets.IntSlider
     return control(kind, 420, description, tooltip, value=value, min=low, max=high, **traits)

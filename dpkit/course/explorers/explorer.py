@@ -20,7 +20,11 @@ from dpkit.course.explorers.moving_picture import Frame, follow
 
 DELAY = 0.005  # seconds after a move, in which others are waited for, until a picture is drawn
 REST = 0.4  # seconds without a move, after which what takes long is computed and drawn, too
-DRAFT, FINE, WIDE = 78, 156, 78  # dots an inch while it moves and when it rests; CSS pixels an inch
+DRAFT, FINE, WIDE = (
+    78,
+    156,
+    78,
+)  # dots an inch while it moves and when it rests; CSS pixels an inch
 OPENS = "as it opens"
 ASK = "<p role='status'>Your guess? Then press <b>Show</b>.</p>"
 LATER = "when nothing moves"  # in a table, in place of what `late` adds
@@ -45,7 +49,9 @@ class Explorer(widgets.VBox):
     controls: Mapping[str, Make] = {}
     presets: Mapping[str, Mapping[str, Any]] = {}
 
-    def __init__(self, *more: widgets.Widget, controls: Mapping[str, Make] | None = None) -> None:
+    def __init__(
+        self, *more: widgets.Widget, controls: Mapping[str, Make] | None = None
+    ) -> None:
         """Args: more, further widgets above the numbers; controls, in place of the class's own."""
         made = self.controls if controls is None else controls
         self.values: dict[str, Any] = {name: make() for name, make in made.items()}
@@ -78,7 +84,8 @@ class Explorer(widgets.VBox):
             description="Show", tooltip="Show numbers and picture", layout=narrow
         )
         self.toolbar = widgets.HBox(
-            (self.setting, self.switch), layout=widgets.Layout(flex_flow="row wrap", width="450px")
+            (self.setting, self.switch),
+            layout=widgets.Layout(flex_flow="row wrap", width="450px"),
         )
         self.setting.observe(self._set, names="value")
         self.switch.observe(self._switched, names="value")
@@ -249,14 +256,18 @@ class Explorer(widgets.VBox):
         if figure is not None:  # of one size, however fine
             self.picture.width = str(round(figure.get_figwidth() * WIDE))
         summary, told = "The picture in words", escape(picture.words)
-        self.words.value = f"<details><summary>{summary}</summary><small>{told}</small></details>"
+        self.words.value = (
+            f"<details><summary>{summary}</summary><small>{told}</small></details>"
+        )
 
     def __repr__(self) -> str:
         if self.result is None:
             return f"{self.title}\nno numbers"
         return f"{self.title}\n{self.says(self.result)}\n{self.table(self.result).text()}"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **kwargs: Any) -> Any:
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None, **kwargs: Any
+    ) -> Any:
         """The live widget, and its present numbers as static text for where no kernel runs."""
         bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)

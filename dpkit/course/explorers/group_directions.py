@@ -25,7 +25,9 @@ CHARGED, ADDED = "as charged", "as the code adds it"
 NOISES = (CHARGED, ADDED)
 EACH = 64  # examples a device
 DELTA, RECORDS = MNIST.target_delta, MNIST.private_examples
-LEAST = math.log10(MNIST.noise_multiplier) - 0.5  # so that the slider stops at the paper's noise
+LEAST = (
+    math.log10(MNIST.noise_multiplier) - 0.5
+)  # so that the slider stops at the paper's noise
 LEAST_NOISE, MOST_NOISE = 0.1, 1e4
 MOST_GROUPS, MOST_DEVICES, MOST_ITERATIONS = 16, 16, 100_000
 GROUPS = (1, 2, 5, 7, 9)
@@ -69,7 +71,9 @@ class GroupDirections(Explorer):
         "devices": choice(
             "devices x batch", DEVICES, "The paper's runs are on four devices", value=4
         ),
-        "noise": choice("noise", NOISES, "z C, or what the public code's division leaves of it"),
+        "noise": choice(
+            "noise", NOISES, "z C, or what the public code's division leaves of it"
+        ),
         "iterations": whole(
             "iterations",
             10,
@@ -133,7 +137,11 @@ class GroupDirections(Explorer):
             "effective": GroupedGaussian(added, groups, rate).one.noise_multiplier,
         }
         curves = {name: values[0] for name, values in by_iteration(run, [iterations]).items()}
-        return {**run, **curves, "pair": certified(run["effective"], rate, run["steps"], DELTA)}
+        return {
+            **run,
+            **curves,
+            "pair": certified(run["effective"], rate, run["steps"], DELTA),
+        }
 
     def says(self, result: dict[str, Any]) -> str:
         """What the code charges, beside what all groups cost together."""
@@ -243,18 +251,28 @@ def _draw_groups(ax: Axes, result: dict[str, Any]) -> None:
     corner = (1.0, 1.0 if k > 1 else 0.0)
     clouds = noise * np.random.default_rng(SEED).standard_normal((2, DRAWS, 2))
     reach = max(1.75, 1.1 + 2.6 * noise)
-    for cloud, place, colour in zip(clouds, ((0.0, 0.0), corner), ("0.45", TOGETHER), strict=True):
+    for cloud, place, colour in zip(
+        clouds, ((0.0, 0.0), corner), ("0.45", TOGETHER), strict=True
+    ):
         ax.scatter(*(cloud + place).T, s=7, color=colour, alpha=0.45, linewidths=0)
     ax.add_patch(Circle((0, 0), 1, fill=False, edgecolor=ALONE, linewidth=1.6))
     if k > 1:
         box = Rectangle((-1, -1), 2, 2, fill=False, edgecolor=TOGETHER, linewidth=1.6)
         ax.add_patch(box)
-    arrow = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.5, "shrinkA": 0, "shrinkB": 0}
+    arrow = {
+        "arrowstyle": "-|>",
+        "color": "black",
+        "linewidth": 1.5,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
     ax.annotate("", corner, (0, 0), zorder=4, arrowprops=arrow)
     here = "C" if k == 1 else "C√2" if k == 2 else f"C√2 here, C√{k} for all {k}"
     plots.note(ax, here, corner, (12, 7), ha="right", va="bottom", zorder=5)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    shapes = "circle: clipped at C" if k == 1 else "circle: a joint clip; square: a clip by group"
+    shapes = (
+        "circle: clipped at C" if k == 1 else "circle: a joint clip; square: a clip by group"
+    )
     ax.set_title(
         y=1.0,
         label=f"{shapes}\nnoise {noise:.3g} C: grey without the record, blue with it",
@@ -290,5 +308,7 @@ def _draw_by_iteration(ax: Axes, result: dict[str, Any]) -> None:
         ax.plot(now, high, "D", color="black", markersize=6, zorder=4, clip_on=False)
     certified_now = f"◆ certified: {interval(*result['pair'])}"
     ax.set_title(
-        y=1.0, label=f"{certified_now}\ndashed: the target, {MNIST.target_epsilon:g}", fontsize=9
+        y=1.0,
+        label=f"{certified_now}\ndashed: the target, {MNIST.target_epsilon:g}",
+        fontsize=9,
     )

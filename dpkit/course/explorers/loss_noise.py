@@ -129,7 +129,11 @@ class LossNoise(Explorer):
         rate, rounds = batch / records, round(iterations)
         releases = discriminator_steps * rounds
         run = {"noise_std": noise_std, "order": order, "sample_rate": rate}
-        run |= {"sensitivity": sensitivity, "noise_multiplier": multiplier, "releases": releases}
+        run |= {
+            "sensitivity": sensitivity,
+            "noise_multiplier": multiplier,
+            "releases": releases,
+        }
         run |= {"discriminator_steps": discriminator_steps, "iterations": rounds}
         return {
             **run,
@@ -165,7 +169,11 @@ class LossNoise(Explorer):
             (f"Theorem 4: {every}", _value(result["theorem_4"]), theorem_4),
             (f"eq. 23: {every}", _value(result["eq_23"]), eq_23),
             (f"certified: {every}", interval(*result["pair"]), "of noised losses"),
-            ("training by Algorithm 1", f"{result['training']:g}", "no guarantee at any noise"),
+            (
+                "training by Algorithm 1",
+                f"{result['training']:g}",
+                "no guarantee at any noise",
+            ),
         ]
         run = (
             f"Theorem 1: Renyi divergence in nats; the others: epsilon at delta {DELTA:g}, which "
@@ -242,7 +250,9 @@ def _verdict(result: dict[str, Any], name: str, pair: str) -> str:
     value = result[name]
     if value is None:
         spent = result["theorem_1"] ** 2 * result["discriminator_steps"]
-        return f"its condition fails: log(1/delta) {-math.log(DELTA):.4g} < eps^2 n_d {spent:.4g}"
+        return (
+            f"its condition fails: log(1/delta) {-math.log(DELTA):.4g} < eps^2 n_d {spent:.4g}"
+        )
     return finding(value, result[pair])
 
 

@@ -50,7 +50,9 @@ class LossesAddUp(Explorer):
 
     title = "How do privacy losses add up?"
     controls: ClassVar = {
-        "steps": logarithmic("steps", 0, math.log10(MOST_STEPS), 100, "Noisy updates, added up"),
+        "steps": logarithmic(
+            "steps", 0, math.log10(MOST_STEPS), 100, "Noisy updates, added up"
+        ),
         "noise_multiplier": logarithmic(
             "noise multiplier", -0.3, 2, 1.0, "Noise standard deviation / clip norm"
         ),
@@ -59,7 +61,11 @@ class LossesAddUp(Explorer):
     }
     presets: ClassVar = {
         "one step": {"steps": 1.0},
-        "a bell that is wrong": {"noise_multiplier": 0.5, "sample_rate": 1e-3, "steps": 2_000.0},
+        "a bell that is wrong": {
+            "noise_multiplier": 0.5,
+            "sample_rate": 1e-3,
+            "steps": 2_000.0,
+        },
         "everyone in every batch": {"noise_multiplier": 20.0, "sample_rate": 1.0},
     }
 
@@ -112,9 +118,17 @@ class LossesAddUp(Explorer):
         rows = [
             ("mean of the sum", f"{total.mean:.4g}", "nats; grows with the steps"),
             ("its standard deviation", f"{total.deviation:.4g}", "with their square root"),
-            ("epsilon, certified", interval(*result["pair"]), "proven from both sides, by PLD"),
+            (
+                "epsilon, certified",
+                interval(*result["pair"]),
+                "proven from both sides, by PLD",
+            ),
             ("epsilon of the bell curve", f"{result['by_bell']:.4g}", "no bound"),
-            ("chance of a larger loss", f"{result['beyond']:.3g}", "than the certified epsilon"),
+            (
+                "chance of a larger loss",
+                f"{result['beyond']:.3g}",
+                "than the certified epsilon",
+            ),
         ]
         run = f"{result['run'].steps:,} steps, delta {delta:g}, add-remove, Poisson batches."
         return Table(("what", "value", "note"), rows, (run, PICTURE))
@@ -132,7 +146,12 @@ class LossesAddUp(Explorer):
             ax.fill_between(xs, LEAST_DENSITY, density, color="0.85", linewidth=0, step="mid")
             ax.plot(xs, shown, color=plots.COLOURS[0], linewidth=1.6)
             ax.plot(xs, bell, color=plots.COLOURS[1], linewidth=1.4, linestyle="--")
-            tail: Any = {"where": xs >= epsilon, "color": REFUSED, "alpha": 0.5, "linewidth": 0}
+            tail: Any = {
+                "where": xs >= epsilon,
+                "color": REFUSED,
+                "alpha": 0.5,
+                "linewidth": 0,
+            }
             ax.fill_between(xs, LEAST_DENSITY, density, **tail)
             ax.axvline(epsilon, color=REFUSED, linewidth=1.2)
             ax.set(xlim=(low, high), xlabel="summed privacy loss (nats)")

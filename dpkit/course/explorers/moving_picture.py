@@ -128,7 +128,9 @@ def _ghosts(ax: Axes, old: Axes) -> None:
     for line in old.lines:
         xy = np.asarray(line.get_xydata())
         curve = (
-            len(xy) > 2 and line.get_linestyle() == "-" and line.get_transform() == old.transData
+            len(xy) > 2
+            and line.get_linestyle() == "-"
+            and line.get_transform() == old.transData
         )
         if curve and line.get_gid() != GHOST:
             ax.add_line(Line2D(*xy.T, color=GREY, linewidth=1.5, zorder=0.5, gid=GHOST))

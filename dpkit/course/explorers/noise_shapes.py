@@ -30,7 +30,9 @@ DELTA = 1e-5
 MOST = 100.0  # of a sensitivity and of a value, in the query's unit; the least is one over it
 CURVE: Floats = np.linspace(-1.5, 2, 36)  # powers of the picture
 LEAST_ROOM = 0.001  # below the picture's cosines, where all are alike
-MOST_OF_INVERSE = 2.0  # of its noise in the picture, in units of the widest other noise or value
+MOST_OF_INVERSE = (
+    2.0  # of its noise in the picture, in units of the widest other noise or value
+)
 ROOT = "square root"
 PROPORTION = {
     "adaptive": "s (AdaDP)",
@@ -47,7 +49,15 @@ BESIDE: Any = {  # where a name stands: offset in points, alignment
 }
 OUTLINE = [withStroke(linewidth=3, foreground="white")]  # around words over lines
 ARROW = {"arrowstyle": "-|>", "color": "0.25", "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
-HEADINGS = ("noise", "in proportion to", "deviations", "variance", "H", "epsilon", "mean cosine")
+HEADINGS = (
+    "noise",
+    "in proportion to",
+    "deviations",
+    "variance",
+    "H",
+    "epsilon",
+    "mean cosine",
+)
 PRINTED = (
     "At 12, 6, 10, 5 and 1, the paper prints cosines 0.52 (adaptive), 0.36 (uniform) and 0.28 "
     "(inverse), for noise that it rounds upwards; 0.470, 0.478 and 0.399 are right for that noise."
@@ -125,11 +135,15 @@ class NoiseShapes(Explorer):
         Raises:
             ValueError: a value is out of range.
         """
-        checks.in_range(1 / MOST, MOST, sensitivity_1=sensitivity_1, sensitivity_2=sensitivity_2)
+        checks.in_range(
+            1 / MOST, MOST, sensitivity_1=sensitivity_1, sensitivity_2=sensitivity_2
+        )
         checks.in_range(-MOST, MOST, value_1=value_1, value_2=value_2)
         checks.in_range(1 / MOST, MOST, noise_multiplier=noise_multiplier)
         if not max(abs(value_1), abs(value_2)) >= 1 / MOST:
-            raise ValueError("value_1 and value_2 are both 0: a point has no direction; move one")
+            raise ValueError(
+                "value_1 and value_2 are both 0: a point has no direction; move one"
+            )
         sensitivities, values = (sensitivity_1, sensitivity_2), (value_1, value_2)
         noises = partial(shaped, sensitivities, noise_multiplier=noise_multiplier)
         curve = [exact_mean_cosine(values, noises(power=power)) for power in CURVE.tolist()]
@@ -223,7 +237,9 @@ def _draw_ellipses(ax: Axes, result: dict[str, Any]) -> None:
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     ax.set(xlabel="coordinate 1", ylabel="coordinate 2")
     cut = "; inverse goes on" if widest < spread["inverse"] else ""
-    ax.set_title(y=1.0, label=f"arrow: the value; ellipses: its noise, 1 std{cut}", fontsize=10)
+    ax.set_title(
+        y=1.0, label=f"arrow: the value; ellipses: its noise, 1 std{cut}", fontsize=10
+    )
 
 
 def _draw_cosines(ax: Axes, result: dict[str, Any]) -> None:
@@ -240,4 +256,6 @@ def _draw_cosines(ax: Axes, result: dict[str, Any]) -> None:
     ax.set(ylim=(low - room, high + 2.5 * room))
     ax.set_xticks(list(POWERS.values()), [f"{power:g}" for power in POWERS.values()])
     ax.set(xlabel="noise in proportion to the sensitivity to this power", ylabel="mean cosine")
-    ax.set_title(y=1.0, label=f"all at one price: $\\sigma_* = {result['noise']:.3g}$", fontsize=10)
+    ax.set_title(
+        y=1.0, label=f"all at one price: $\\sigma_* = {result['noise']:.3g}$", fontsize=10
+    )

@@ -34,7 +34,9 @@ BUTTONS = {
 WORTH = 0.5  # of the true epsilon, that is asked for after the game
 TRIALS = tuple(k * 10**power for power in range(1, 9) for k in (1, 2, 5))  # rounds
 HEADINGS = ("what", "value", "note")
-COLOURS: dict[str, str] = dict(zip((OUT, IN), plots.COLOURS, strict=False))  # of the two worlds
+COLOURS: dict[str, str] = dict(
+    zip((OUT, IN), plots.COLOURS, strict=False)
+)  # of the two worlds
 WIDE = 3.2  # standard deviations that are drawn beyond either count
 BELOW, STEP = -0.1, 0.028  # of the tallest curve: where the rounds played begin, and go on
 ROOM = 1.2  # of the release's epsilon, or of what twenty rounds can show
@@ -96,7 +98,9 @@ class PlayTheAttacker(Explorer):
         """Noise multiplier 1, no round played."""
         self._dealing = False
         self.buttons = [
-            widgets.Button(description=name, tooltip=told, layout=widgets.Layout(width="110px"))
+            widgets.Button(
+                description=name, tooltip=told, layout=widgets.Layout(width="110px")
+            )
             for name, told in BUTTONS.items()
         ]
         for button in self.buttons:
@@ -104,7 +108,9 @@ class PlayTheAttacker(Explorer):
         super().__init__(widgets.HBox(self.buttons))
 
     @staticmethod
-    def compute(*, noise_multiplier: float, help: str, seed: int, guesses: str) -> dict[str, Any]:
+    def compute(
+        *, noise_multiplier: float, help: str, seed: int, guesses: str
+    ) -> dict[str, Any]:
         """The rounds up to the present one, the scores, and what they prove.
 
         `intervals` holds, after each round played, the ends of your epsilon's interval, and
@@ -124,7 +130,9 @@ class PlayTheAttacker(Explorer):
         checks.one_of(HELP, help=help)
         checks.whole(seed=seed)
         if not set(guesses) <= set(WORDS) or len(guesses) > ROUNDS:
-            raise ValueError(f"guesses must be at most {ROUNDS} of I, O and P, got {guesses!r}")
+            raise ValueError(
+                f"guesses must be at most {ROUNDS} of I, O and P, got {guesses!r}"
+            )
         rounds, played = deal(noise_multiplier, seed), len(guesses)
         best = best_guesses(rounds)[:played]
         dealt = min(played + 1, ROUNDS)
@@ -268,7 +276,9 @@ def needed(noise_multiplier: float) -> int | None:
     for that many rounds, as if it were known. None where a billion are too few.
     """
     goal = WORTH * true_epsilon(noise_multiplier).epsilon
-    tails = np.linspace(-1, 6, 141)  # thresholds, in standard deviations above the count without
+    tails = np.linspace(
+        -1, 6, 141
+    )  # thresholds, in standard deviations above the count without
     alarms, found = ndtr(-tails), ndtr(1 / noise_multiplier - tails)
     error = (1 - CONFIDENCE) / 2
     for rounds in TRIALS:
@@ -375,11 +385,19 @@ def _draw_evidence(ax: Axes, result: dict[str, Any]) -> None:
     if played:
         low, high = np.array(result["intervals"]).T
         steps, high = rounds[:played], np.minimum(high, top)
-        ax.fill_between(steps, low, high, step="mid", color=COLOURS[IN], alpha=0.15, linewidth=0)
+        ax.fill_between(
+            steps, low, high, step="mid", color=COLOURS[IN], alpha=0.15, linewidth=0
+        )
         ax.step(steps, low, where="mid", color=COLOURS[IN], linewidth=1.8)
-        side: Any = {"ha": "left" if played < 12 else "right", "color": COLOURS[IN], "bbox": None}
+        side: Any = {
+            "ha": "left" if played < 12 else "right",
+            "color": COLOURS[IN],
+            "bbox": None,
+        }
         told = f"you: at least {at_least(low[-1], 3)}"
         plots.note(ax, told, (played, low[-1]), (5 if played < 12 else -14, 4), **side)
-    ax.set(xlim=(0.5, len(ceiling) + 0.5), ylim=(0, top), xlabel="rounds", ylabel="epsilon (nats)")
+    ax.set(
+        xlim=(0.5, len(ceiling) + 0.5), ylim=(0, top), xlabel="rounds", ylabel="epsilon (nats)"
+    )
     ax.set_xticks(range(0, len(ceiling) + 1, 5))
     ax.set_title(y=1.0, label="What your guesses prove", fontsize=11)

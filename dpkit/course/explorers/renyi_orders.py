@@ -147,7 +147,9 @@ def _near(run: RunInput, best: float) -> tuple[Floats, Floats, float]:
     return *rdp.curve(run.ledger, orders), best
 
 
-def _by(conversion: conversions.Conversion, orders: Floats, costs: Floats, delta: float) -> Floats:
+def _by(
+    conversion: conversions.Conversion, orders: Floats, costs: Floats, delta: float
+) -> Floats:
     """Epsilon at each order by one conversion, inf where RDP is."""
     values = np.full_like(costs, np.inf)
     finite = np.isfinite(costs)

@@ -27,7 +27,10 @@ CORRECTIONS = {  # what is counted, and why
     "noise": ("noise multiplier 1.12", "the accountant was given noise x clip norm, 1.232"),
     "rate": ("sample rate 600/55,000", "5,000 of the 60,000 images were held out"),
     "tensors": ("four tensors clipped apart", "one record moves each by C, together by 2C"),
-    "fakes": ("fakes with the record's label", "their gradients depend on it, too: twice as far"),
+    "fakes": (
+        "fakes with the record's label",
+        "their gradients depend on it, too: twice as far",
+    ),
     "generator": (
         *("the generator's labels", "its update reads the batch's labels without any noise"),
     ),
@@ -72,11 +75,15 @@ class RepairIt(Explorer):
         """What is left of the claim."""
         epsilon, count = result["epsilon"], len(result["along"])
         if math.isinf(epsilon):
-            return "No finite epsilon: labels of the private batch reach the generator unnoised."
+            return (
+                "No finite epsilon: labels of the private batch reach the generator unnoised."
+            )
         if not count:
             return f"Claimed and charged: epsilon {at_most(epsilon)} at delta {DELTA:g}."
         counted = f"{count} correction{'s' if count > 1 else ''}"
-        return f"With {counted}: epsilon {at_most(epsilon)} at delta {DELTA:g}, not {CLAIMED:g}."
+        return (
+            f"With {counted}: epsilon {at_most(epsilon)} at delta {DELTA:g}, not {CLAIMED:g}."
+        )
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each correction."""

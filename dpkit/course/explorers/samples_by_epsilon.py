@@ -35,7 +35,9 @@ class SamplesByEpsilon(Explorer):
 
     def __init__(self) -> None:
         """The repaired DP-CGAN at epsilon 10."""
-        titles = {title: method for method, title in TITLES.items() if _stored_epsilons(method)}
+        titles = {
+            title: method for method, title in TITLES.items() if _stored_epsilons(method)
+        }
         super().__init__(
             controls={
                 "method": choice("method", titles, "Who draws", value="dp_cgan", width=430),
@@ -96,7 +98,9 @@ class SamplesByEpsilon(Explorer):
         images = result["images"][: ROWS * COLUMNS]
         side = images.shape[1]
         sheet = images.reshape(ROWS, COLUMNS, side, side).swapaxes(1, 2)
-        left.imshow(sheet.reshape(ROWS * side, COLUMNS * side), cmap="gray_r", vmin=0, vmax=255)
+        left.imshow(
+            sheet.reshape(ROWS * side, COLUMNS * side), cmap="gray_r", vmin=0, vmax=255
+        )
         left.set_axis_off()
         epsilons = list(result["runs"])
         accuracies = [_accuracy(runs)[0] for runs in result["runs"].values()]
@@ -107,7 +111,9 @@ class SamplesByEpsilon(Explorer):
         right.plot(epsilons[now], accuracies[now], "o", color=plots.COLOURS[1], markersize=10)
         right.set(xlim=(0.4, 13), ylim=(0, 100))
         plots.plain(right.xaxis, subs=(1, 3, 5))
-        each = ", ".join(f"{a:.1f} % at {e:g}" for e, a in zip(epsilons, accuracies, strict=True))
+        each = ", ".join(
+            f"{a:.1f} % at {e:g}" for e, a in zip(epsilons, accuracies, strict=True)
+        )
         left_shows = f"digits by {TITLES[result['method']]} at epsilon {result['epsilon']:g}"
         return plots.picture(figure, f"Left: {left_shows}. Right: {each}.")
 

@@ -48,7 +48,9 @@ class Schedules(Explorer):
         "start": logarithmic(
             "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
         ),
-        "end": logarithmic("noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"),
+        "end": logarithmic(
+            "noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"
+        ),
         "drops": whole(
             "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
         ),
@@ -99,7 +101,9 @@ class Schedules(Explorer):
 
     def says(self, result: dict[str, Any]) -> str:
         """What the schedule costs, and which constant noise costs the same."""
-        price = f"This noise costs epsilon {at_most(result['pld'])} at delta {result['delta']:g}"
+        price = (
+            f"This noise costs epsilon {at_most(result['pld'])} at delta {result['delta']:g}"
+        )
         if result["kind"] == "constant" or not math.isfinite(result["alike"]):
             return f"{price}."
         return (
@@ -137,7 +141,9 @@ class Schedules(Explorer):
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
         """With certified pairs along the run."""
         few = np.unique(np.linspace(0, result["steps"], 4).astype(int)[1:-1].clip(min=1))
-        down, up, rate, delta = (result[name] for name in ("down", "up", "sample_rate", "delta"))
+        down, up, rate, delta = (
+            result[name] for name in ("down", "up", "sample_rate", "delta")
+        )
         return {**result, "along": [(n, *_pair(down[:n], up[:n], rate, delta)) for n in few]}
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:

@@ -32,7 +32,11 @@ from dpkit.course.explorers.score_against_epsilon_numbers import (
 )
 from dpkit.papers.small_images.settings import EVERY
 
-SHORT = {"charged": "charged", "certified": "certified, if Poisson", "proven": "proven, as drawn"}
+SHORT = {
+    "charged": "charged",
+    "certified": "certified, if Poisson",
+    "proven": "proven, as drawn",
+}
 MARKERS = {"charged": "o", "certified": "D", "proven": "s"}
 UNSTORED, RANGE = "0.45", "0.87"  # greys: of a run that is not stored, and of what is open
 POINTS = 12  # of a line of epsilon by step
@@ -44,7 +48,9 @@ HEADINGS = (
     "at least, as drawn",
 )
 FIGURES = {f"{name[-1]}: {what}": name for name, what in VARIED.items()}
-NO_SCORES = "No scores of this figure are stored here: the picture shows epsilon by step instead."
+NO_SCORES = (
+    "No scores of this figure are stored here: the picture shows epsilon by step instead."
+)
 ONE_BATCH = "a record is in at most one batch of a pass"
 LESSON = (
     "The images, and so the score, are the same whichever epsilon is taken: only the accounting "
@@ -64,7 +70,9 @@ class ScoreAgainstEpsilon(Explorer):
         "Figure 2: noise": {"figure": "figure_2"},
     }
 
-    def __init__(self, stored: Mapping[str, Any] | None = None, *, scale: str = "reduced") -> None:
+    def __init__(
+        self, stored: Mapping[str, Any] | None = None, *, scale: str = "reduced"
+    ) -> None:
         """Figure 1 as it was charged, read at its end.
 
         Args:
@@ -80,7 +88,9 @@ class ScoreAgainstEpsilon(Explorer):
         self.compute = partial(type(self).compute, scale=scale, stored=stored)
         super().__init__(
             controls={
-                "figure": choice("figure", FIGURES, "What the paper's figure varies", width=520),
+                "figure": choice(
+                    "figure", FIGURES, "What the paper's figure varies", width=520
+                ),
                 "axis": choice(
                     "epsilon",
                     {text: axis for axis, text in AXES.items()},
@@ -203,8 +213,12 @@ def _words(result: dict[str, Any]) -> str:
         f"{at_most(row.certified.epsilon)}, proven as drawn {at_most(row.proven.epsilon)}"
         for row in result["rows"]
     ]
-    shown = "inception score against epsilon" if result["curves"] else "epsilon by step, no scores"
-    level = "" if result["level"] is None else f", non-private level {result['level']:.2f} dashed"
+    shown = (
+        "inception score against epsilon" if result["curves"] else "epsilon by step, no scores"
+    )
+    level = (
+        "" if result["level"] is None else f", non-private level {result['level']:.2f} dashed"
+    )
     return (
         f"Left: {shown}, {SHORT[axis]}{level}. Right: three epsilons of each run up to step "
         f"{result['steps']}. {'; '.join(each)}."
@@ -234,7 +248,9 @@ def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
         line.set_alpha(0.35 if line.get_linestyle() == "-" else 1)
     for value, curve in drawn.items():
         read = sum(step <= result["steps"] for step in curve.steps)
-        xs, ys, spreads = (many[:read] for many in (epsilons[value], curve.scores, curve.spreads))
+        xs, ys, spreads = (
+            many[:read] for many in (epsilons[value], curve.scores, curve.spreads)
+        )
         thin: Any = {"linewidth": 1.8, "elinewidth": 0.9, "capsize": 1.5}
         ax.errorbar(xs, ys, yerr=spreads, color=colours[value], zorder=3, **thin)
         if read:
@@ -246,7 +262,10 @@ def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
     _plain(ax.xaxis)
     _clear(ax)
     ax.set_title(
-        y=1.0, label=f"Score by {result['what']}, up to step {result['steps']}", fontsize=11, pad=18
+        y=1.0,
+        label=f"Score by {result['what']}, up to step {result['steps']}",
+        fontsize=11,
+        pad=18,
     )
     return colours
 
@@ -286,12 +305,19 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
             ax.barh(place, row.proven.epsilon - row.at_least, 0.5, row.at_least, color=RANGE)
         for axis, marker in MARKERS.items():
             filled = colour if axis == result["axis"] else "white"
-            style: Any = {"color": colour, "markerfacecolor": filled, "markersize": 7, "zorder": 3}
+            style: Any = {
+                "color": colour,
+                "markerfacecolor": filled,
+                "markersize": 7,
+                "zorder": 3,
+            }
             ax.plot(getattr(row, axis).epsilon, place, marker, **style)
     ax.set_xscale("log")
     ax.margins(x=0.08)
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_yticks([])  # names with scores change at every move: as ticks all would be drawn again
+    ax.set_yticks(
+        []
+    )  # names with scores change at every move: as ticks all would be drawn again
     beside: Any = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
     for place, row in enumerate(rows):
         score = "" if row.score is None else f"\nscore {row.score:.2f}"
@@ -299,7 +325,9 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
     ax.set_xlabel(f"epsilon at delta {DELTA:g}")
     _plain(ax.xaxis)
     keys: list[Any] = [
-        Line2D([], [], marker=MARKERS[axis], color="0.3", markerfacecolor="white", linestyle="")
+        Line2D(
+            [], [], marker=MARKERS[axis], color="0.3", markerfacecolor="white", linestyle=""
+        )
         for axis in SHORT
     ]
     names = list(SHORT.values())

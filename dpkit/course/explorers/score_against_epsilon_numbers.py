@@ -39,8 +39,13 @@ AXES = {
     "proven": "proven for the shuffled batches that were drawn",
 }
 DELTA = SETTINGS.target_delta
-FINE, COARSE = 1e-3, 1e-2  # relative gaps of certified pairs: of a number, of a picture's point
-PASS = PUBLIC_SIZE // SETTINGS.expected_batch_size  # batches of a pass, without a short last one
+FINE, COARSE = (
+    1e-3,
+    1e-2,
+)  # relative gaps of certified pairs: of a number, of a picture's point
+PASS = (
+    PUBLIC_SIZE // SETTINGS.expected_batch_size
+)  # batches of a pass, without a short last one
 RECORDS = "mnist"  # whose public size the prices take
 
 
@@ -134,7 +139,9 @@ def numbers(
     checks.whole(1, steps=steps)
     runs = planned(figure, scale=scale)
     parts = loaded(scale) if stored is None else stored
-    curves = {run.value: one for run in runs if (one := curves_of(parts, run.key, run.settings))}
+    curves = {
+        run.value: one for run in runs if (one := curves_of(parts, run.key, run.settings))
+    }
     level = seeds(parts, "non-private")
     stored_ends = (*curves.values(), curves_of(level, "non-private", None))
     lasts = [run.settings.max_steps for run in runs]
@@ -156,7 +163,9 @@ def numbers(
     }
 
 
-def price(axis: str, settings: SmallImagesSettings, steps: int, *, gap: float = FINE) -> Guarantee:
+def price(
+    axis: str, settings: SmallImagesSettings, steps: int, *, gap: float = FINE
+) -> Guarantee:
     """What `steps` steps cost at delta 1e-5, by one of three accountings.
 
     "charged" is the published code's: RDP at its own orders with the classic conversion, of Poisson
@@ -187,7 +196,9 @@ def _one_pass(noise_multiplier: float) -> float:
 def _mean(curves: Sequence[ScoreCurve], end: int) -> ScoreCurve:
     """The mean over seeds, at the steps up to `end` that all of them were judged at."""
     points = [dict(zip(one.steps, zip(*one[1:], strict=True), strict=True)) for one in curves]
-    steps = [step for step in curves[0].steps if step <= end and all(step in p for p in points)]
+    steps = [
+        step for step in curves[0].steps if step <= end and all(step in p for p in points)
+    ]
     means = np.mean([[p[step] for step in steps] for p in points], axis=0).reshape(-1, 2)
     return ScoreCurve(steps, *means.T.tolist())
 
@@ -240,7 +251,9 @@ def _curve(name: str, part: Any, settings: SmallImagesSettings | None) -> ScoreC
         columns = part["values"]["curve"]
         found = [columns[column] for column in ("steps", "inception", "inception_spread")]
         described = part["provenance"]["settings"]
-        own = tuple(described[field] for field in ("noise_multiplier", "sampling", "target_delta"))
+        own = tuple(
+            described[field] for field in ("noise_multiplier", "sampling", "target_delta")
+        )
         own += (described.get("records", RECORDS),)
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"stored run {name} lacks {error}{again}") from error
@@ -252,9 +265,13 @@ def _curve(name: str, part: Any, settings: SmallImagesSettings | None) -> ScoreC
     if not all(isinstance(step, int) and step > 0 for step in steps) or not all(
         before < after for before, after in pairwise(steps)
     ):
-        raise ValueError(f"stored run {name} has steps that are not whole and increasing{again}")
+        raise ValueError(
+            f"stored run {name} has steps that are not whole and increasing{again}"
+        )
     if not all(_is_number(one) and one > 0 for one in scores):
-        raise ValueError(f"stored run {name} has an inception score that is no number > 0{again}")
+        raise ValueError(
+            f"stored run {name} has an inception score that is no number > 0{again}"
+        )
     if not all(_is_number(one) and one >= 0 for one in spreads):
         raise ValueError(f"stored run {name} has a spread that is no number >= 0{again}")
     if settings is not None and own != _priced(settings):

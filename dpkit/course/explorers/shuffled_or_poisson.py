@@ -110,7 +110,11 @@ class ShuffledOrPoisson(Explorer):
         rows = [
             ("Poisson", interval(*result["poisson"]), "certified by PLD, add-remove"),
             ("shuffled", f"at least {at_least(low)}", "Chua et al. 2024; left out in place"),
-            ("shuffled", f"at most {at_most(high)}", "one Gaussian release: the batch is known"),
+            (
+                "shuffled",
+                f"at most {at_most(high)}",
+                "one Gaussian release: the batch is known",
+            ),
             ("largest sum is the record's", share, "of all draws, shuffled"),
         ]
         note = f"{result['batches']} batches, one pass, delta {result['delta']:g}."

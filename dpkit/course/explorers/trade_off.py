@@ -62,7 +62,11 @@ class TradeOff(Explorer):
     presets: ClassVar = {
         "an attacker who refutes": {"alpha": 0.01, "beta": 0.5},
         "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
-        "one step, everyone in it": {"noise_multiplier": 1.0, "sample_rate": 1.0, "steps": 1.0},
+        "one step, everyone in it": {
+            "noise_multiplier": 1.0,
+            "sample_rate": 1.0,
+            "steps": 1.0,
+        },
     }
 
     @staticmethod
@@ -81,7 +85,8 @@ class TradeOff(Explorer):
         ]
         best = int(np.argmax(at_alpha))
         least, by_rdp = (
-            float(tradeoff.from_profile(epsilons, d, [alpha])[0]) for d in (deltas, pairs["rdp"])
+            float(tradeoff.from_profile(epsilons, d, [alpha])[0])
+            for d in (deltas, pairs["rdp"])
         )
         opposite = float(tradeoff.from_profile(epsilons, deltas, [1 - alpha])[0])
         verdict = WORSE if beta > 1 - alpha else POSSIBLE
@@ -101,7 +106,11 @@ class TradeOff(Explorer):
     def says(self, result: dict[str, Any]) -> str:
         """What an attacker can find at most, and whether the point may be."""
         found = at_most(100 * (1 - result["least_beta"]), 3)
-        where = {POSSIBLE: "may exist", WORSE: "is worse than guessing", REFUTES: "cannot exist"}
+        where = {
+            POSSIBLE: "may exist",
+            WORSE: "is worse than guessing",
+            REFUTES: "cannot exist",
+        }
         return (
             f"With {100 * result['alpha']:.3g} % false alarms an attacker finds at most {found} % "
             f"of the members: the one at the mark {where[result['verdict']]}."
@@ -148,7 +157,9 @@ def _pairs(run: RunInput) -> dict[str, Floats]:
     """epsilons, deltas (the smaller of PLD's and RDP's) and RDP's, each (PAIRS,) or fewer."""
     ledger = run.ledger
     top = min(-math.log(LEAST_ALPHA), rdp.epsilon(ledger, delta=TAIL).epsilon)
-    epsilons = np.unique(top * np.linspace(0, 1, PAIRS) ** 1.5)  # closer where delta falls fast
+    epsilons = np.unique(
+        top * np.linspace(0, 1, PAIRS) ** 1.5
+    )  # closer where delta falls fast
     by_rdp = tradeoff.profile(ledger, epsilons, accountant=rdp.delta)
     by_pld = np.ones_like(by_rdp)
     by_pld[-1] = pld.delta(ledger, epsilon=float(epsilons[-1]), gap=GAP).delta
@@ -160,7 +171,8 @@ def _pairs(run: RunInput) -> dict[str, Floats]:
 def _draw_curve(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> None:
     alphas = np.union1d(np.linspace(0, 1, 201), np.geomspace(1e-5, 0.01, 40))
     proven, by_rdp = (
-        tradeoff.from_profile(pairs["epsilons"], pairs[name], alphas) for name in ("deltas", "rdp")
+        tradeoff.from_profile(pairs["epsilons"], pairs[name], alphas)
+        for name in ("deltas", "rdp")
     )
     ax.fill_between(alphas, 0, proven, color="0.93", linewidth=0)
     curves: Any = {"proven": (alphas, proven), "RDP": (alphas, by_rdp)}

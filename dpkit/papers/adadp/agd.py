@@ -156,7 +156,9 @@ def changes_of_loss(
     most = settings.max_change
     totals = gradient[0].new_zeros(len(settings.rates))
     own = {name: p for name, p in net.named_parameters() if p.requires_grad}
-    for rows in zip(features.split(MICROBATCH_SIZE), labels.split(MICROBATCH_SIZE), strict=True):
+    for rows in zip(
+        features.split(MICROBATCH_SIZE), labels.split(MICROBATCH_SIZE), strict=True
+    ):
         now = net(*rows)
         for i, rate in enumerate(settings.rates):
             pairs = zip(own.items(), gradient, strict=True)

@@ -13,7 +13,9 @@ from dpkit.papers.adadp.settings import AdadpSettings
 from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
 from dpkit.training.types import Recorded
 
-MICROBATCH_SIZE = 4096  # examples at a time, so that no Poisson lot is too large for the memory
+MICROBATCH_SIZE = (
+    4096  # examples at a time, so that no Poisson lot is too large for the memory
+)
 
 
 class AdadpLosses(nn.Module):
@@ -63,13 +65,17 @@ class AdadpRecord(Recorded):
         return self._measured().clipped
 
 
-def new_classifier(settings: AdadpSettings, *, seed: int, device: torch.device) -> AdadpClassifier:
+def new_classifier(
+    settings: AdadpSettings, *, seed: int, device: torch.device
+) -> AdadpClassifier:
     """A network of the settings' widths (section IV-A), with the noise and optimiser they name."""
     rng = torch.Generator().manual_seed(seed)
     net = mlp(settings.widths, last=None, rng=rng).to(device)
     parameters = list(net.parameters())
     shape = settings.noise.build(parameters, settings).to(device)
-    return AdadpClassifier(AdadpLosses(net, settings), shape, settings.optimizer.build(parameters))
+    return AdadpClassifier(
+        AdadpLosses(net, settings), shape, settings.optimizer.build(parameters)
+    )
 
 
 def step(
@@ -91,11 +97,15 @@ def step(
     check_made_for(settings, model.net.settings)
     shaped = model.shape.now()  # lines 7, 9, 12, 16
     of = partial(per_example, model.net, itself)
-    clipped = clipped_sum(of, features, labels, rule=shaped.rule, microbatch_size=MICROBATCH_SIZE)
+    clipped = clipped_sum(
+        of, features, labels, rule=shaped.rule, microbatch_size=MICROBATCH_SIZE
+    )
     noisy = noised_each(clipped.sums, noise_stds=shaped.noise_stds, rng=rng)  # lines 13, 18
     model.shape.see(noisy, partial(raw_squares, model.net, (features, labels), settings.lot))
     set_rate(model.optimizer, settings.optimizer.rate(index))
-    update(model.optimizer, clipped.parameters, [n / settings.lot for n in noisy])  # 22, 25, 26
+    update(
+        model.optimizer, clipped.parameters, [n / settings.lot for n in noisy]
+    )  # 22, 25, 26
     kept = (clipped.weights < 1).double().mean().nan_to_num()
     losses = clipped.losses
     return AdadpRecord(index, len(features), losses.sum().double() / max(len(losses), 1), kept)
@@ -114,7 +124,9 @@ def itself(losses: Tensor) -> Tensor:
     return losses
 
 
-def raw_squares(losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared) -> list[Tensor]:
+def raw_squares(
+    losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared
+) -> list[Tensor]:
     """(g_t)^2 of line 23, of gradients without clipping or noise: what no guarantee covers."""
     checks.one_of(("mean", "sum", "example"), of=of)
     parameters = [p for p in losses.parameters() if p.requires_grad]

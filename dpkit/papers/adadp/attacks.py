@@ -24,7 +24,14 @@ from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, AdadpSettings, proven
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import Guarantee, NoGuarantee, Release, Releases, WithoutReplacementGaussian, pld
+from dpkit.privacy import (
+    Guarantee,
+    NoGuarantee,
+    Release,
+    Releases,
+    WithoutReplacementGaussian,
+    pld,
+)
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import FixedSizeBatches
 
@@ -76,10 +83,18 @@ def noise_in_second_step(one: StepTrace) -> float:
 
 def history_shows(settings: Any, rng: np.random.Generator, trials: int) -> Scores:
     """`noise_in_second_step` of the settings' own steps, without and with the record."""
-    more: Any = {"settings": settings, "of": noise_in_second_step, "rng": rng, "trials": trials}
+    more: Any = {
+        "settings": settings,
+        "of": noise_in_second_step,
+        "rng": rng,
+        "trials": trials,
+    }
     made = (algorithm.step, new(settings))
     return Scores(
-        *(white_box.statistics(*made, lot(own=own), **more, indices=(0, 1)) for own in (0.0, SIZE))
+        *(
+            white_box.statistics(*made, lot(own=own), **more, indices=(0, 1))
+            for own in (0.0, SIZE)
+        )
     )
 
 
@@ -116,7 +131,12 @@ def repaired_shifts() -> tuple[float, ...]:
     The second step is compared at one and the same first release.
     """
     rows, labels = lot(own=SIZE, size=8)
-    common: dict[str, Any] = {"settings": REPAIRED, "indices": (0, 1), "seed": 1, "rows": len(rows)}
+    common: dict[str, Any] = {
+        "settings": REPAIRED,
+        "indices": (0, 1),
+        "seed": 1,
+        "rows": len(rows),
+    }
     made = (algorithm.step, new(REPAIRED))
     absent = white_box.once(*made, (rows[:-1], labels[:-1]), **common)
     present = white_box.once(*made, (rows, labels), **common, like=absent)
@@ -203,7 +223,9 @@ def _price(ledger: Callable[[], Releases], delta: float = ADADP.target_delta) ->
 
 
 MAIN: dict[str, Any] = {"run": describe(ADADP), "records": PUBLIC_SIZE, "weights' seed": SEED}
-REPLACED_STEP = WithoutReplacementGaussian(recomputed.EXAMPLE_NOISE / 2, recomputed.EXAMPLE_RATE)
+REPLACED_STEP = WithoutReplacementGaussian(
+    recomputed.EXAMPLE_NOISE / 2, recomputed.EXAMPLE_RATE
+)
 REPLACED = [Release(REPLACED_STEP, recomputed.EXAMPLE_STEPS)]
 EXAMPLE_SETTINGS = {
     "noise multiplier": recomputed.EXAMPLE_NOISE,
@@ -308,7 +330,9 @@ TARGETS: tuple[Target, ...] = (
         says="When a run of Table I stops at an accuracy of 0.96 on 10,000 test images.",
         where="text: Table I; section IV-F",
         proven=partial(
-            _price, lambda: [Release(NoGuarantee(STOPS, "replace-one"))], recomputed.TABLE_1_DELTA
+            _price,
+            lambda: [Release(NoGuarantee(STOPS, "replace-one"))],
+            recomputed.TABLE_1_DELTA,
         ),
         delta=recomputed.TABLE_1_DELTA,
         attack="The attacker reads from the step at which training stopped whether 9,600 or 9,599 "

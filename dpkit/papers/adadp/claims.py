@@ -134,7 +134,11 @@ EXPERIMENTS = (
     ),
     *(
         reduction_claim(
-            f"table-1-{name.lower()}", "text: section IV-B, Table I", stated, "over the four", name
+            f"table-1-{name.lower()}",
+            "text: section IV-B, Table I",
+            stated,
+            "over the four",
+            name,
         )
         for name, stated in (("MNIST", 0.54), ("CIFAR-10", 0.46))
     ),

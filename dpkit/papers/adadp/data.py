@@ -110,7 +110,8 @@ def convolutions() -> nn.Module:
     # TensorFlow adds nine squares times 0.001 / 9; torch divides by their number itself
     normalised = partial(nn.LocalResponseNorm, 9, alpha=1e-3, beta=0.75, k=1.0)
     first, second = (
-        nn.Conv2d(channels, FILTERS, 5, padding=2, dtype=torch.float32) for channels in (3, FILTERS)
+        nn.Conv2d(channels, FILTERS, 5, padding=2, dtype=torch.float32)
+        for channels in (3, FILTERS)
     )
     return nn.Sequential(
         *(first, nn.ReLU(), nn.MaxPool2d(2), normalised()),
@@ -131,7 +132,9 @@ def pretrained(pretraining: Pretraining) -> Pretrained:
     if not weights.exists():
         start, public = perf_counter(), slice(-pretraining.public or None, None)
         images, labels = (torch.from_numpy(x[public]) for x in (train.pixels, train.labels))
-        deque(learn(nn.Sequential(net, head), images, labels, pretraining=pretraining), maxlen=0)
+        deque(
+            learn(nn.Sequential(net, head), images, labels, pretraining=pretraining), maxlen=0
+        )
         seconds = perf_counter() - start
         about = {"settings": describe(pretraining), "data": checksums, "code": code_version()}
         record = weights.with_suffix(".json")
@@ -247,9 +250,8 @@ def projected(
     own, test = (
         _tensor(pca.projected(x.numpy(), components)) for x in (task.data.features, task.test)
     )
-    words = (
-        f"{dimensions} private principal components (noise {noise_multiplier:g}) of {task.words}"
-    )
+    words = f"{dimensions} private principal components (noise {noise_multiplier:g}) of "
+    words += task.words
     return task._replace(data=task.data._replace(features=own), test=test, words=words)
 
 
@@ -301,4 +303,6 @@ def _tensor(rows: np.ndarray) -> Tensor:
 
 
 def _checksums(train: Images, test: Images) -> dict[str, str]:
-    return {f"{one.name} {what}": one.checksum for one, what in ((train, "train"), (test, "test"))}
+    return {
+        f"{one.name} {what}": one.checksum for one, what in ((train, "train"), (test, "test"))
+    }

@@ -120,15 +120,21 @@ def exact_mean_cosine(values: Sequence[float], noise_stds: Sequence[float]) -> f
     u = np.exp(log_u)[:, None]
     widths = 1 + 2 * (u * sigma) ** 2  # (points, coordinates)
     squares = (f**2 / widths).sum(axis=1)
-    logs = log_u + np.log(squares) - np.exp(2 * log_u) * squares - np.log(widths).sum(axis=1) / 2
+    logs = (
+        log_u + np.log(squares) - np.exp(2 * log_u) * squares - np.log(widths).sum(axis=1) / 2
+    )
     heights = 2 / math.sqrt(math.pi) * np.exp(logs)
     fine, coarse = heights.sum() * STEP, heights[::2].sum() * 2 * STEP
     if not abs(fine - coarse) <= MOST_ERROR * fine:
-        raise ArithmeticError(f"the mean cosine's quadrature did not converge: {fine}, {coarse}")
+        raise ArithmeticError(
+            f"the mean cosine's quadrature did not converge: {fine}, {coarse}"
+        )
     return min(float(fine), 1.0)
 
 
-def _arrays(values: Sequence[float], noise_stds: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+def _arrays(
+    values: Sequence[float], noise_stds: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
     """The value scaled to length 1, and the noise in the same unit."""
     length = math.hypot(*values)
     if not 0 < length < math.inf:

@@ -63,11 +63,15 @@ class ScaledClipping:
     def __post_init__(self) -> None:
         for tensor, scale in enumerate(self.scales):
             if not bool(((scale > 0) & (scale < float("inf"))).all()):  # NaN fails
-                raise ValueError(f"scales[{tensor}] must hold finite numbers > 0; look for NaN")
+                raise ValueError(
+                    f"scales[{tensor}] must hold finite numbers > 0; look for NaN"
+                )
 
     def check_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         """The rule was made for parameter tensors of these shapes."""
-        own, given = ([tuple(one) for one in of] for of in ((s.shape for s in self.scales), shapes))
+        own, given = (
+            [tuple(one) for one in of] for of in ((s.shape for s in self.scales), shapes)
+        )
         if own != given:
             raise ValueError(f"scales must have the parameters' shapes {given}, got {own}")
 
@@ -141,7 +145,9 @@ class Shaped(NamedTuple):
     """The clipping and the noise of one step."""
 
     rule: ClippingRule | PerCoordinateClipping
-    noise_stds: Sequence[float | Tensor]  # of the noise on the clipped sum, one for each parameter
+    noise_stds: Sequence[
+        float | Tensor
+    ]  # of the noise on the clipped sum, one for each parameter
 
 
 class NoiseShape(nn.Module):
@@ -212,7 +218,9 @@ class Remembering(NoiseShape):
         self, parameters: Iterable[Tensor], *, noise_multiplier: float, max_grad_norm: float
     ) -> None:
         parameters = checked_parameters(parameters)
-        super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
+        super().__init__(
+            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
+        )
         for i, p in enumerate(parameters):
             self.register_buffer(f"squares_{i}", torch.zeros_like(p).detach())
 
@@ -251,7 +259,9 @@ class RawHistory(Remembering):
         spread: Spread = "root",
         scale: float = 1.0,
     ) -> None:
-        super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
+        super().__init__(
+            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
+        )
         checks.one_of(("square", "root"), spread=spread)
         checks.one_of(("mean", "sum", "example"), of=of)
         checks.positive(scale=scale)
@@ -277,13 +287,17 @@ class RawHistory(Remembering):
     def switched(self) -> bool:
         """Line 7."""
         whole = torch.cat([one.flatten() for one in self.squares()]).double()
-        return bool((whole if self.spread == "square" else whole.sqrt()).var() > self.threshold)
+        return bool(
+            (whole if self.spread == "square" else whole.sqrt()).var() > self.threshold
+        )
 
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient."""
         super().see(noisy)
         if raw is None:
-            raise TypeError("raw must be given: AdaDP's history as printed is of raw gradients")
+            raise TypeError(
+                "raw must be given: AdaDP's history as printed is of raw gradients"
+            )
         self._follow(raw(self.of), self.decay)
 
 
@@ -316,7 +330,9 @@ class ReleasedHistory(Remembering):
         decay: float = 0.99,
         range_factor: float = 4.0,
     ) -> None:
-        super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
+        super().__init__(
+            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
+        )
         self.lot = checks.whole(1, lot=lot)
         self.decay = checks.in_range(0, 1, decay=decay)
         self.range_factor = checks.in_range(1, 1e6, range_factor=range_factor)
@@ -340,7 +356,10 @@ class ReleasedHistory(Remembering):
         super().see(noisy)
         stds = self.now().noise_stds
         self._follow(
-            ((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in zip(noisy, stds, strict=True)),
+            (
+                (n / self.lot) ** 2 - (s / self.lot) ** 2
+                for n, s in zip(noisy, stds, strict=True)
+            ),
             self.decay,
         )
 
@@ -366,7 +385,9 @@ class OptimisedNoise(NoiseShape):
         decay: float = 0.99,
     ) -> None:
         parameters = checked_parameters(parameters)
-        super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
+        super().__init__(
+            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
+        )
         self.decay = checks.in_range(0, 1, decay=decay)
         for i, p in enumerate(parameters):
             self.register_buffer(f"slopes_{i}", torch.zeros_like(p).detach())
@@ -395,7 +416,9 @@ def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor
     flat = torch.cat([one.flatten() for one in slopes]).double().abs()
     average = float(flat.mean())
     if not average < inf:
-        raise FloatingPointError("a slope is NaN or infinite: the learning rate may be too high")
+        raise FloatingPointError(
+            "a slope is NaN or infinite: the learning rate may be too high"
+        )
     scales = max_grad_norm / optimal_shares(flat.clamp(min=average or 1.0)).sqrt()
     parts = scales.split([one.numel() for one in slopes])
     return [part.view_as(one).to(one) for part, one in zip(parts, slopes, strict=True)]
@@ -413,7 +436,9 @@ def optimal_shares(weights: Tensor, steps: int = STEPS) -> Tensor:
             is below half the mean.
     """
     weights = weights / weights.mean()
-    least = float(weights.min()) ** (2 / 3)  # no share is less there: the mean of w^(2/3) is <= 1
+    least = float(weights.min()) ** (
+        2 / 3
+    )  # no share is less there: the mean of w^(2/3) is <= 1
     rate = least * 4 / 3  # 1 / the largest curvature there, 3/4 w u^(-5/2)
     shares = torch.ones_like(weights)
     for _ in range(steps):

@@ -30,7 +30,11 @@ RECORD = np.array([[0.5, 0.5, 1.0, 0.0]])  # and of one more
 
 
 def released(
-    lots: Iterable[Floats], *, noise_multiplier: float, expected: float, rng: np.random.Generator
+    lots: Iterable[Floats],
+    *,
+    noise_multiplier: float,
+    expected: float,
+    rng: np.random.Generator,
 ) -> Floats:
     """The noised sums of Algorithm 1, (lots, m), to the letter: its lines 6 to 20, and 23.
 
@@ -82,7 +86,10 @@ def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: f
     events = [
         gives_away(
             released(
-                [first, OTHERS], noise_multiplier=noise_multiplier, expected=len(OTHERS), rng=rng
+                [first, OTHERS],
+                noise_multiplier=noise_multiplier,
+                expected=len(OTHERS),
+                rng=rng,
             )
         )
         for first in (with_record, OTHERS)
@@ -92,7 +99,11 @@ def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: f
 
 
 DELTA = ADADP.target_delta  # of Theorem 1's example as well
-EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = 600 / 60_000, 0.9, 1_800  # after Theorem 1's proof
+EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = (
+    600 / 60_000,
+    0.9,
+    1_800,
+)  # after Theorem 1's proof
 HIGH_PRIVACY = ADADP.target_epsilon  # 0.5, with sigma_* 8, sigma_p 16 and lots of 600
 HIGH_NOISE, HIGH_PCA_NOISE = ADADP.noise_multiplier, 16.0
 MNIST_RATE = ADADP.lot / PUBLIC_SIZE
@@ -237,7 +248,9 @@ def high_privacy_steps() -> int:
 def high_privacy_epsilon(noise_multiplier: float) -> float:
     """Theorem 1's epsilon of as many steps at another noise."""
     return (
-        theorem_1(noise_multiplier, MNIST_RATE).epsilon(high_privacy_steps(), delta=DELTA).epsilon
+        theorem_1(noise_multiplier, MNIST_RATE)
+        .epsilon(high_privacy_steps(), delta=DELTA)
+        .epsilon
     )
 
 

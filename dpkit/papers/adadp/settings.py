@@ -116,7 +116,10 @@ class Repaired:
         from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
         return ReleasedHistory(
-            parameters, noise_multiplier=settings.noise_multiplier, lot=settings.lot, **vars(self)
+            parameters,
+            noise_multiplier=settings.noise_multiplier,
+            lot=settings.lot,
+            **vars(self),
         )
 
 
@@ -131,7 +134,9 @@ class Optimised:
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import OptimisedNoise
 
-        return OptimisedNoise(parameters, noise_multiplier=settings.noise_multiplier, **vars(self))
+        return OptimisedNoise(
+            parameters, noise_multiplier=settings.noise_multiplier, **vars(self)
+        )
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,9 @@ class AdadpSettings:
     chosen: str | None = None
 
     def __post_init__(self) -> None:
-        checks.positive(noise_multiplier=self.noise_multiplier, target_epsilon=self.target_epsilon)
+        checks.positive(
+            noise_multiplier=self.noise_multiplier, target_epsilon=self.target_epsilon
+        )
         checks.between(0, 1, target_delta=self.target_delta)
         checks.whole(1, max_steps=self.max_steps)
 
@@ -174,7 +181,9 @@ class AdadpSettings:
     def ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """DP-PCA and `steps` steps; no guarantee where raw gradients steer the noise."""
         if not isinstance(self.noise, Flat | Repaired | Optimised):
-            return [Release(NoGuarantee("clipping and noise follow un-noised private gradients"))]
+            return [
+                Release(NoGuarantee("clipping and noise follow un-noised private gradients"))
+            ]
         return self.as_if_public(public_size=public_size, steps=steps)
 
     def as_if_public(self, *, public_size: int, steps: int) -> list[Release]:
@@ -239,7 +248,10 @@ ADAN = replace(ADADP, optimizer=Sgd(Constant(0.1)))
 TUNED = "norm and rates on distorted copies of scikit-learn's digits (public data)"
 FALLING = Linear(0.02, 0.002, over=MAX_STEPS)
 REPAIRED = replace(
-    ADADP, noise=Repaired(max_grad_norm=1.0), optimizer=RmsProp(FALLING, decay=0.9), chosen=TUNED
+    ADADP,
+    noise=Repaired(max_grad_norm=1.0),
+    optimizer=RmsProp(FALLING, decay=0.9),
+    chosen=TUNED,
 )
 DP_ADAM = replace(ADADP, noise=Flat(0.1), optimizer=Adam(FALLING), chosen=TUNED)
 DPSGD_TUNED = replace(
@@ -318,7 +330,9 @@ class AgdSettings:
     @property
     def levels(self) -> int:
         """Number of noise multipliers that z_g can take."""
-        falls = 2 * log(self.noise_multiplier / self.least_noise_multiplier) / log(1 + self.growth)
+        falls = (
+            2 * log(self.noise_multiplier / self.least_noise_multiplier) / log(1 + self.growth)
+        )
         return 1 + ceil(falls)
 
     def gradient_noise(self, level: int) -> float:
@@ -376,7 +390,9 @@ class AgdSettings:
         counts = [1] * min(len(higher), steps)
         counts += [steps - len(counts)]
         levels = enumerate(counts)
-        releases = [Release(self.release(i, public_size=public_size), n) for i, n in levels if n]
+        releases = [
+            Release(self.release(i, public_size=public_size), n) for i, n in levels if n
+        ]
         return [*self.projection(), *releases]
 
     def projection(self) -> list[Release]:

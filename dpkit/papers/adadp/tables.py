@@ -123,7 +123,12 @@ def figure_5(stored: Stored, base: Stored) -> list[dict[str, Any]]:
             if changed == what:
                 found[float(value)] = 100 * part["values"]["accuracy"]
         rows += [
-            {"changed": what, "value": value, "accuracy": found[value], "best in the paper": best}
+            {
+                "changed": what,
+                "value": value,
+                "accuracy": found[value],
+                "best in the paper": best,
+            }
             for value in sorted(found)
         ]
     return rows
@@ -133,7 +138,9 @@ def curves(stored: Stored, keys: Iterable[str]) -> dict[str, tuple[list[int], li
     """Accuracy by step of the first seed of each run, by key: steps and accuracies."""
     found = {key: values(stored, key) for key in keys}
     return {
-        key: (v[0]["curve"]["steps"], v[0]["curve"]["accuracy"]) for key, v in found.items() if v
+        key: (v[0]["curve"]["steps"], v[0]["curve"]["accuracy"])
+        for key, v in found.items()
+        if v
     }
 
 
@@ -158,8 +165,15 @@ def _cost(stored: Stored, key: str, wanted: float) -> dict[str, Any]:
     part = next(one for name, one in stored.items() if name.startswith(f"{key}-seed"))
     told = part["provenance"]["settings"]
     rate = told["sampling"]["expected_batch_size"] / SIZES[told["records"]]
-    noise, delta, mean = told["noise_multiplier"], told["target_delta"], round(np.mean(reached))
-    ledger = [Release(pca.release(told["pca_noise"])), Release(SampledGaussian(noise, rate), mean)]
+    noise, delta, mean = (
+        told["noise_multiplier"],
+        told["target_delta"],
+        round(np.mean(reached)),
+    )
+    ledger = [
+        Release(pca.release(told["pca_noise"])),
+        Release(SampledGaussian(noise, rate), mean),
+    ]
     return said | {
         "steps": mean,
         "charged": Theorem1(noise, sample_rate=rate).epsilon(mean, delta=delta).epsilon,
@@ -178,7 +192,9 @@ SHOWN = (
     ),
     Shown("Figure 2: accuracies on digits at three epsilons", ("figure_2",), levels, _LEVELS),
     Shown("Figure 2: AdaDP ahead of the others", ("figure_2",), gains, _POINTS),
-    Shown("Figure 3: accuracies on CIFAR-10 at three epsilons", ("figure_3",), levels, _LEVELS),
+    Shown(
+        "Figure 3: accuracies on CIFAR-10 at three epsilons", ("figure_3",), levels, _LEVELS
+    ),
     Shown(
         "Figure 3: AdaDP ahead of the others",
         ("figure_3",),

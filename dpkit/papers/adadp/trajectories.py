@@ -26,7 +26,9 @@ from dpkit.papers.claims import Evidence, Measured
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import PoissonSampling
 
-TINY = 1e-30  # of the step into the complex plane: its error, of order TINY^2, is below rounding
+TINY = (
+    1e-30  # of the step into the complex plane: its error, of order TINY^2, is below rounding
+)
 
 
 class Objective(NamedTuple):
@@ -57,7 +59,9 @@ def gradient(objective: Objective, at: Floats) -> Floats:
     return np.stack([slope.imag / TINY for slope in slopes], axis=-1)
 
 
-def _square(name: str, value: Callable[[Any, Any], Any], side: float, *least: float) -> Objective:
+def _square(
+    name: str, value: Callable[[Any, Any], Any], side: float, *least: float
+) -> Objective:
     """An objective on [-side, side]^2, least at `least`; without it, below every bound."""
     ends = (-side, -side), (side, side)
     return Objective(name, value, *ends, (least[0], least[1]) if least else None)
@@ -90,7 +94,9 @@ OBJECTIVES = (
     BEALE,
     # Wikipedia names no domain of Rosenbrock's
     _square("Rosenbrock", lambda x, y: 100 * (y - x**2) ** 2 + (1 - x) ** 2, 4.5, 1.0, 1.0),
-    _square("Himmelblau", lambda x, y: (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2, 5.0, 3.0, 2.0),
+    _square(
+        "Himmelblau", lambda x, y: (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2, 5.0, 3.0, 2.0
+    ),
     _square("Booth", lambda x, y: (x + 2 * y - 7) ** 2 + (2 * x + y - 5) ** 2, 10.0, 1.0, 3.0),
     _square("Matyas", lambda x, y: 0.26 * (x**2 + y**2) - 0.48 * x * y, 10.0, 0.0, 0.0),
     _square("sphere", lambda x, y: x**2 + y**2, 4.5, 0.0, 0.0),
@@ -166,7 +172,9 @@ def adadp(
         bound = BETA * root  # line 9
         local = (root.var(axis=-1, keepdims=True) > THRESHOLD) & np.isfinite(norm)  # line 7
         clipped = np.where(local, raw.clip(-bound, bound), _clipped(raw, norm))
-        deviation = np.where(local, noise * np.sqrt(2) * bound, noise * norm)  # lines 12 and 18
+        deviation = np.where(
+            local, noise * np.sqrt(2) * bound, noise * norm
+        )  # lines 12 and 18
         noisy = _noised(clipped, deviation, normal)
         squares = (1 - GAMMA) * squares + GAMMA * noisy**2  # line 22
         history = HISTORY * history + (1 - HISTORY) * raw**2  # line 23
@@ -181,12 +189,18 @@ def _clipped(raw: Floats, norm: Floats) -> Floats:
 
 
 def _noised(clipped: Floats, deviation: Floats, normal: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):  # 0 times infinity, where there is neither noise nor norm
+    with np.errstate(
+        invalid="ignore"
+    ):  # 0 times infinity, where there is neither noise nor norm
         return clipped + np.where(deviation * 0 == 0, deviation, 0.0) * normal
 
 
 def distances(
-    steps: Steps, objective: Objective, start: Floats, setting: TrajectorySetting, normals: Floats
+    steps: Steps,
+    objective: Objective,
+    start: Floats,
+    setting: TrajectorySetting,
+    normals: Floats,
 ) -> tuple[Floats, Floats]:
     """D(P, Q) of section III-B between each noisy run and two without noise, (n,) each.
 
@@ -201,7 +215,9 @@ def distances(
             steps(objective, start, one, np.zeros_like(normals))
             for one in (noiseless, noiseless._replace(max_grad_norm=np.inf))
         ]
-        for noisy, *others in zip(steps(objective, start, setting, normals), *paths, strict=True):
+        for noisy, *others in zip(
+            steps(objective, start, setting, normals), *paths, strict=True
+        ):
             for i, other in enumerate(others):
                 total[i] += np.sqrt(((noisy - other) ** 2).sum(axis=-1))
     clipped, unclipped = (np.nan_to_num(one / len(normals), nan=np.inf) for one in total)
@@ -229,7 +245,9 @@ def lattice(objective: Objective, side: int) -> Floats:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def over_grid(steps: Steps, objective: Objective, grid: TrajectoryGrid) -> tuple[Floats, Floats]:
+def over_grid(
+    steps: Steps, objective: Objective, grid: TrajectoryGrid
+) -> tuple[Floats, Floats]:
     """`distances` of all runs, two arrays (starts^2, rates, noise multipliers, norms, seeds).
 
     A seed's noise is the same for all of them.
@@ -270,7 +288,9 @@ def trajectories(grid: TrajectoryGrid) -> Measured:
     others = [values for name, values in found.items() if name != BEALE_AS_PRINTED.name]
     beale = (("printed", BEALE_AS_PRINTED), ("usual", BEALE))
     values = {
-        f"{prefix}_{key}": value for prefix, one in beale for key, value in found[one.name].items()
+        f"{prefix}_{key}": value
+        for prefix, one in beale
+        for key, value in found[one.name].items()
     }
     for key in [name for name in others[0] if name.startswith(("nearer", "ratio"))]:
         values[f"least_{key}"] = min(one[key] for one in others)
@@ -285,7 +305,9 @@ def _compared(objective: Objective, grid: TrajectoryGrid) -> dict[str, float]:
     values, means = {}, []
     for name, steps in (("adadp", adadp), ("dpsgd", dp_sgd)):
         clipped, unclipped = over_grid(steps, objective, grid)
-        ends = zip(("low", "median", "high"), np.quantile(clipped, [0.05, 0.5, 0.95]), strict=True)
+        ends = zip(
+            ("low", "median", "high"), np.quantile(clipped, [0.05, 0.5, 0.95]), strict=True
+        )
         values |= {f"{name}_{end}": float(value) for end, value in ends}
         values[f"{name}_share"] = float((clipped <= PRINTED[name] + WITHIN).mean())
         values[f"{name}_unclipped_share"] = float((unclipped <= PRINTED[name] + WITHIN).mean())
@@ -334,8 +356,12 @@ def time_per_iteration(*, iterations: int) -> Measured:
         features = torch.randn(batch, widths[0], generator=rng)
         labels = torch.randint(10, (batch,), generator=rng)
         seconds: dict[str, list[float]] = {key: [] for key in METHODS}
-        sized = {key: replace(one, widths=widths, sampling=lots) for key, one in METHODS.items()}
-        models = {key: method(one)[1](one, seed=0, device=rng.device) for key, one in sized.items()}
+        sized = {
+            key: replace(one, widths=widths, sampling=lots) for key, one in METHODS.items()
+        }
+        models = {
+            key: method(one)[1](one, seed=0, device=rng.device) for key, one in sized.items()
+        }
         for index in range(WARM_UP + iterations):
             for key, one in sized.items():  # in turn, so that a busy machine is fair
                 step, start = method(one)[0], perf_counter()

@@ -23,7 +23,9 @@ def list_targets(as_json: AsJson = False) -> None:
     """
     rows = _rows("all")
     if as_json:
-        print_json([{key: value for key, value in row.items() if key != "scores"} for row in rows])
+        print_json(
+            [{key: value for key, value in row.items() if key != "scores"} for row in rows]
+        )
     else:
         print(Table(HEADINGS, [_cells(row) for row in rows]).text())
 
@@ -39,7 +41,9 @@ def run_target(
     repeat: Annotated[
         int, typer.Option(help="Attack it so often besides, where a finite epsilon is proven.")
     ] = 0,
-    trials: Annotated[int, typer.Option(help="Scores a world of each repetition, at most.")] = 2000,
+    trials: Annotated[
+        int, typer.Option(help="Scores a world of each repetition, at most.")
+    ] = 2000,
     as_json: AsJson = False,
 ) -> None:
     """Attack a target: with the stated confidence its true epsilon is at least what is measured.
@@ -118,7 +122,9 @@ def _sentence(row: dict[str, Any]) -> str:
     epsilons = [] if said is None else [f"{name} {said:.4g}"]
     epsilons.append(f"proven {_epsilon(row['proven'], at_most)}")
     epsilons.append(f"measured {_measured(row['measured'])}")
-    how = f"{row['confidence']:.4g} confidence, {row['trials']:,} trials, {row['seconds']:.1f} s"
+    how = (
+        f"{row['confidence']:.4g} confidence, {row['trials']:,} trials, {row['seconds']:.1f} s"
+    )
     asked = f"delta {row['delta']:g}, {row['adjacency']}"
     shown.append(f"Epsilon: {', '.join(epsilons)} ({asked}; {how}; {row['method']})")
     if row["refuted"]:

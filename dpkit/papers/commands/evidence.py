@@ -21,7 +21,9 @@ from dpkit.papers.claims import Verdict, as_json, check_all, counted
 def claims(
     paper: Annotated[
         str | None,
-        typer.Option(help="Only this paper's, such as dp_cgan; ledger: the later literature's."),
+        typer.Option(
+            help="Only this paper's, such as dp_cgan; ledger: the later literature's."
+        ),
     ] = None,
     recompute: Annotated[
         bool,
@@ -54,13 +56,15 @@ def claims(
 
 def reproduce(
     paper: Annotated[
-        str | None, typer.Argument(help="Such as dp_cgan, or comparison; not needed with --all.")
+        str | None,
+        typer.Argument(help="Such as dp_cgan, or comparison; not needed with --all."),
     ] = None,
     table: Annotated[
         str | None, typer.Argument(help="Such as table_1. Without it: what there is.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All tables, of the paper or of all; then one report.")
+        bool,
+        typer.Option("--all", help="All tables, of the paper or of all; then one report."),
     ] = False,
     scale: Annotated[
         str,
@@ -71,7 +75,9 @@ def reproduce(
     ] = "paper",
     seeds: Annotated[
         int | None,
-        typer.Option(help="How many seeds a column is run with: 3 if not given, at scale small 1."),
+        typer.Option(
+            help="How many seeds a column is run with: 3 if not given, at scale small 1."
+        ),
     ] = None,
     parts: Annotated[
         str | None, typer.Option(help="Only these parts, or beginnings of parts, such as a,b.")
@@ -79,7 +85,9 @@ def reproduce(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 (and so on).")] = "auto",
     reprice: Annotated[
         bool,
-        typer.Option("--reprice", help="Run nothing: price what is stored by today's accountants."),
+        typer.Option(
+            "--reprice", help="Run nothing: price what is stored by today's accountants."
+        ),
     ] = False,
     executor: Annotated[
         str,
@@ -123,7 +131,12 @@ def reproduce(
     from dpkit.papers import comparison
 
     known = (*papers.PAPERS, comparison)
-    asked: dict[str, Any] = {"scale": scale, "seeds": seeds, "device": device, "results": results}
+    asked: dict[str, Any] = {
+        "scale": scale,
+        "seeds": seeds,
+        "device": device,
+        "results": results,
+    }
     how: dict[str, Any] = {"executor": executor, "progress": _progress(as_json=json_)}
     if every:
         alone = {"table": table, "parts": parts, "reprice": reprice or None}

@@ -73,7 +73,12 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
         progress: wraps the steps of a training.
     """
     data = data if scale == "paper" else "digits"
-    how: dict[str, Any] = {"scale": scale, "seeds": seeds, "device": device, "progress": progress}
+    how: dict[str, Any] = {
+        "scale": scale,
+        "seeds": seeds,
+        "device": device,
+        "progress": progress,
+    }
     budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons]
     parts = _planned(METHODS, data, budgets, **how)
     if scale == "paper":
@@ -82,14 +87,21 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
     return parts
 
 
-def plan_large(data: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+def plan_large(
+    data: str, *, scale: str, seeds: int, device: str, progress: Progress
+) -> list[Part]:
     """A warm-started GAN by 2,000 steps on batches of 8,192, at epsilon 10 and 1: for a GPU.
 
     Args:
         data, scale, seeds, device, progress: as `plan`.
     """
     data = data if scale == "paper" else "digits"
-    how: dict[str, Any] = {"scale": scale, "seeds": seeds, "device": device, "progress": progress}
+    how: dict[str, Any] = {
+        "scale": scale,
+        "seeds": seeds,
+        "device": device,
+        "progress": progress,
+    }
     budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons[:2]]
     return _planned(LARGE, data, budgets, **how)
 
@@ -105,7 +117,9 @@ def _planned(
     progress: Progress,
 ) -> list[Part]:
     """The parts of methods for each seed and each budget: of records, their epsilon and delta."""
-    made = partial(ImageTask, data, device_name=device, progress=progress, brief=scale == "small")
+    made = partial(
+        ImageTask, data, device_name=device, progress=progress, brief=scale == "small"
+    )
     tasks = [
         made(size=size, epsilon=epsilon, delta=delta, seed=seed)
         for seed, (size, epsilon, delta) in product(range(seeds), budgets)
@@ -228,7 +242,9 @@ def _prices(method: str, task: ImageTask, values: dict[str, Any]) -> dict[str, A
     return priced(pld.epsilon(ledger, delta=task.delta), claimed=None)
 
 
-def feature_classifier(records: str, *, device: torch.device, progress: Progress = silent) -> Judge:
+def feature_classifier(
+    records: str, *, device: torch.device, progress: Progress = silent
+) -> Judge:
     """The classifier of an image set: as it is stored, or trained and kept in the cache.
 
     With stored weights, scores come out alike on every machine.
@@ -262,7 +278,9 @@ def trained(records: str, *, device: torch.device, progress: Progress = silent) 
     return Result(values, found.checksums, device_label(device))
 
 
-def train_and_store(records: str, *, device: torch.device, progress: Progress = silent) -> Result:
+def train_and_store(
+    records: str, *, device: torch.device, progress: Progress = silent
+) -> Result:
     """Do as `trained`, and write the weights where `feature_classifier` looks for them."""
     found = judge(LEARNINGS[records], device=device, progress=progress)
     state = {key: value.cpu().contiguous() for key, value in found.net.state_dict().items()}

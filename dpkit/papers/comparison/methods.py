@@ -84,7 +84,9 @@ class ImageTask(NamedTuple):
 
     def rng(self, purpose: str) -> np.random.Generator:
         """A source of randomness for one purpose; another, or at another epsilon, shares none."""
-        return np.random.default_rng([self.seed, crc32(f"{purpose} {self.epsilon:g}".encode())])
+        return np.random.default_rng(
+            [self.seed, crc32(f"{purpose} {self.epsilon:g}".encode())]
+        )
 
 
 class Method(NamedTuple):
@@ -119,7 +121,9 @@ class Recipe(NamedTuple):
     shape: tuple[int, ...]
 
 
-def fit(task: ImageTask, settings: Any, *, recipe: Recipe, jitter: Jitter | None = None) -> Sampler:
+def fit(
+    task: ImageTask, settings: Any, *, recipe: Recipe, jitter: Jitter | None = None
+) -> Sampler:
     """Train a GAN, or take what is kept of the same run."""
     run = Run(
         "comparison",
@@ -134,7 +138,9 @@ def fit(task: ImageTask, settings: Any, *, recipe: Recipe, jitter: Jitter | None
     gan = recipe.new_gan(settings, images, labels, task, run.device)
     if not run.weights.exists():
         features = torch.from_numpy(images.reshape(-1, *recipe.shape))
-        data = Data(features.to(run.device), torch.from_numpy(labels).to(run.device), task.size)
+        data = Data(
+            features.to(run.device), torch.from_numpy(labels).to(run.device), task.size
+        )
         run.finish(run.train(recipe.step, gan, data), total=run.steps)
         run.keep(gan.averaged_net)
     run.load(gan.averaged_net)
@@ -151,7 +157,8 @@ def fit(task: ImageTask, settings: Any, *, recipe: Recipe, jitter: Jitter | None
 def dp_cgan_settings(task: ImageTask) -> DpCganSettings:
     """The repaired DP-CGAN with its own settings, but for the noise of this epsilon."""
     sampling = replace(
-        REPAIRED.sampling, expected_batch_size=min(REPAIRED.expected_batch_size, task.size // 10)
+        REPAIRED.sampling,
+        expected_batch_size=min(REPAIRED.expected_batch_size, task.size // 10),
     )
     steps = task.steps(REPAIRED.max_steps)
     noise = calibrate.noise_multiplier(
@@ -179,7 +186,9 @@ DP_CGAN = Recipe(
         settings, seed=task.seed, device=device
     ),
     algorithm.step,
-    lambda gan, labels, settings, rng: algorithm.generate(gan, labels, settings=settings, rng=rng),
+    lambda gan, labels, settings, rng: algorithm.generate(
+        gan, labels, settings=settings, rng=rng
+    ),
     (PIXELS,),
 )
 
@@ -249,7 +258,8 @@ class WganGpSettings(GanSettings):
     hidden: int = HIDDEN
     label_scales: tuple[float, float] = (4.0, 20.0)
     chosen: str = (
-        "the best of five at epsilon 10 on distorted copies of scikit-learn's digits (public data)"
+        "the best of five at epsilon 10 on distorted copies of scikit-learn's digits "
+        "(public data)"
     )
 
     def networks(self, seed: int) -> list[nn.Module]:
@@ -294,7 +304,9 @@ def _new_wgan_gp(
     return gan_step.new_gan(generator, critic, settings)
 
 
-def _generate(gan: Gan, labels: Tensor, settings: WganGpSettings, rng: torch.Generator) -> Tensor:
+def _generate(
+    gan: Gan, labels: Tensor, settings: WganGpSettings, rng: torch.Generator
+) -> Tensor:
     with torch.no_grad():
         return gan.averaged_net(gan_step.latents(gan, len(labels), settings, rng), labels)
 
@@ -305,7 +317,8 @@ WGAN_GP = Recipe("wgan_gp", _new_wgan_gp, gan_step.step, _generate, (PIXELS,))
 NONE = "none"
 CLIPPED = "none but clipping to [0, 1]"
 JITTERED = (
-    "clipped to [0, 1], turned, shifted and enlarged at random by at most 10 degrees, 5 %, 10 %"
+    "clipped to [0, 1], turned, shifted and enlarged at random by at most 10 degrees, "
+    "5 %, 10 %"
 )
 
 
@@ -316,7 +329,9 @@ def moments_settings(task: ImageTask) -> MomentsSettings:
     )
 
 
-def _of_release(task: ImageTask, settings: MomentsSettings | FeaturesSettings) -> list[Release]:
+def _of_release(
+    task: ImageTask, settings: MomentsSettings | FeaturesSettings
+) -> list[Release]:
     return settings.ledger()
 
 

@@ -12,5 +12,14 @@ from dpkit.papers.dp_cgan.settings import BASIC, NON_PRIVATE, REPAIRED, SETTINGS
 NAME = "dp_cgan"
 TITLE = "DP-CGAN (Torkzadehmahani, Kairouz, Paten 2019)"
 NOTEBOOK = "02_dp_cgan"
-__all__ = ["BASIC", "NAME", "NON_PRIVATE", "NOTEBOOK", "REPAIRED", "SETTINGS", "SMALL", "TITLE"]
+__all__ = [
+    "BASIC",
+    "NAME",
+    "NON_PRIVATE",
+    "NOTEBOOK",
+    "REPAIRED",
+    "SETTINGS",
+    "SMALL",
+    "TITLE",
+]
 __getattr__, __dir__ = of_paper(__name__)

@@ -27,7 +27,9 @@ from dpkit.training import (
     update,
 )
 
-MICROBATCH_SIZE = 4096  # examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = (
+    4096  # examples at a time, so that no Poisson batch is too large for the memory
+)
 
 
 def new_gan(settings: DpCganSettings, *, seed: int, device: torch.device) -> Gan:
@@ -115,7 +117,9 @@ def basic_step(
     return _record(index, weights, real_losses, fake_losses, generator_loss)
 
 
-def generate(gan: Gan, labels: Tensor, *, settings: DpCganSettings, rng: torch.Generator) -> Tensor:
+def generate(
+    gan: Gan, labels: Tensor, *, settings: DpCganSettings, rng: torch.Generator
+) -> Tensor:
     """Images of the given labels, shape (labels, pixels), in [0, 1]."""
     with torch.no_grad():
         return gan.averaged_net(_latents(len(labels), settings, rng), labels)
@@ -135,7 +139,9 @@ def _fakes(
     else:  # a public distribution: the labels say nothing of the batch
         shape = (settings.fakes,)
         fake_labels = torch.randint(settings.classes, shape, generator=rng, device=rng.device)
-    return gan.generator_net(_latents(len(fake_labels), settings, rng), fake_labels), fake_labels
+    return gan.generator_net(
+        _latents(len(fake_labels), settings, rng), fake_labels
+    ), fake_labels
 
 
 def _pass(

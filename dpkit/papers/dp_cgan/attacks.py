@@ -105,7 +105,9 @@ def of_step(
         seed = int(rng.integers(1, 2**31))
         run = white_box.once(step, new_gan, rows, settings=settings, seed=seed)
         if weights not in run.before:
-            raise ValueError(f"weights must be one of {', '.join(run.before)}, got {weights!r}")
+            raise ValueError(
+                f"weights must be one of {', '.join(run.before)}, got {weights!r}"
+            )
         guesses.append(labels_seen(run.before[weights], run.after[weights], columns=columns))
         truth.append(np.isin(np.arange(len(columns)), rows.labels.cpu().numpy()))
     found, of = np.array(guesses), np.array(truth)  # (batches, labels)
@@ -122,7 +124,9 @@ LATENTS = 20  # draws of the generator's codes over which the least shift is tak
 RAISED = 4.0  # a discriminator's logits, where it calls the generator's images real
 WEIGHTS_SEED, RECORDS_SEED = 1, 3
 KINDS = ("weight", "bias")
-GENERATOR_WEIGHTS = "generator_net.body.0.weight"  # (units, latents + classes), as a Run names it
+GENERATOR_WEIGHTS = (
+    "generator_net.body.0.weight"  # (units, latents + classes), as a Run names it
+)
 COLUMNS = range(SETTINGS.latent_size, SETTINGS.latent_size + SETTINGS.classes)  # of the label
 
 
@@ -135,7 +139,9 @@ def weights(settings: DpCganSettings, raised: float = 0.0) -> Gan:
     return gan
 
 
-def worlds(settings: DpCganSettings, *, sure: bool, others: int = OTHERS) -> list[white_box.Batch]:
+def worlds(
+    settings: DpCganSettings, *, sure: bool, others: int = OTHERS
+) -> list[white_box.Batch]:
     """A batch without the record and with it; the others have random pixels and other labels.
 
     The record is the black and white image that the discriminator most surely calls real (if sure:
@@ -213,7 +219,9 @@ def label_scores(settings: DpCganSettings, rng: np.random.Generator, trials: int
     new = partial(deepcopy, weights(settings))
     more: Any = {"settings": settings, "of": column_moved, "rng": rng, "trials": trials}
     batches = worlds(settings, sure=False, others=SETTINGS.expected_batch_size - 1)
-    return Scores(*(white_box.statistics(algorithm.step, new, batch, **more) for batch in batches))
+    return Scores(
+        *(white_box.statistics(algorithm.step, new, batch, **more) for batch in batches)
+    )
 
 
 def run_scores(

@@ -30,7 +30,11 @@ from dpkit.papers.experiments.store import values
 from dpkit.privacy import Release, SampledGaussian, moments, rdp
 
 PAPER = "dp_cgan"
-COLUMNS = {"cgan": "cgan", "published": "dp-cgan", "basic_dp": "basic-dp"}  # with seeds -> in ids
+COLUMNS = {
+    "cgan": "cgan",
+    "published": "dp-cgan",
+    "basic_dp": "basic-dp",
+}  # with seeds -> in ids
 BY_EPSILON = "They were trained for as many steps as the code's charge of 9.6 allows."
 LENGTHS = {
     "cgan": "They were trained for 10,000 steps; the text does not say for how many.",
@@ -57,9 +61,13 @@ def next_seed(column: str, classifier: str) -> tuple[float, float]:
 
 def advantage(classifier: str) -> tuple[float, float, float]:
     """Mean AUROC of DP-CGAN less that of basic DP, and ends of Welch's 95 % interval, in points."""
-    ours, other = (np.array(aurocs(column, classifier)) for column in ("published", "basic_dp"))
+    ours, other = (
+        np.array(aurocs(column, classifier)) for column in ("published", "basic_dp")
+    )
     parts = [found.var(ddof=1) / len(found) for found in (ours, other)]
-    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(ours) - 1) + parts[1] ** 2 / (len(other) - 1))
+    freedom = sum(parts) ** 2 / (
+        parts[0] ** 2 / (len(ours) - 1) + parts[1] ** 2 / (len(other) - 1)
+    )
     half = float(stdtrit(freedom, 0.975)) * math.sqrt(sum(parts))
     mean = float(ours.mean() - other.mean())
     return mean, mean - half, mean + half
@@ -143,7 +151,9 @@ TABLE_1 = (
         explanation="Each class then has as many samples as it has records, exactly. A record more "
         "is a sample more, with certainty, so that no finite epsilon covers it. Classes of equal "
         "size, or noisy counts, repair it.",
-        code=Code(was="labels = train.labels", should="labels = arange(n) % 10", cause="uncharged"),
+        code=Code(
+            was="labels = train.labels", should="labels = arange(n) % 10", cause="uncharged"
+        ),
     ),
 )
 
@@ -249,7 +259,9 @@ REAL_EVIDENCE = Evidence(
 )
 
 
-def real_row_claim(name: str, says: str, score: str, why: str, code: Code | None = None) -> Claim:
+def real_row_claim(
+    name: str, says: str, score: str, why: str, code: Code | None = None
+) -> Claim:
     """The printed AUROC of the real row, against that of one way to test."""
     return Claim(
         id=f"{PAPER}/{name}",

@@ -92,7 +92,9 @@ def _parts(
         )
     settings, size = column.settings, PUBLIC_SIZES[scale]
     run = Run("dp_cgan", key, settings, seed, size, scale, "", device, progress)
-    trained = run.part(partial(_train, run, column), what="train", prices=partial(_prices, run))
+    trained = run.part(
+        partial(_train, run, column), what="train", prices=partial(_prices, run)
+    )
     fits = [
         run.part(
             partial(_fit_on_generated, run, column, name), what=name, classifier=name
@@ -146,7 +148,10 @@ def _fit_on_generated(run: Run, column: RunsColumn, classifier: str) -> Result:
     gan = algorithm.new_gan(run.settings, seed=run.seed, device=CPU)
     run.load(gan.averaged_net)
     features = algorithm.generate(
-        gan, torch.from_numpy(labels), settings=run.settings, rng=run.rng("synthesis", device=CPU)
+        gan,
+        torch.from_numpy(labels),
+        settings=run.settings,
+        rng=run.rng("synthesis", device=CPU),
     ).numpy()
     return _fit(classifier, run.scale, (features, labels), seed=run.seed)
 
@@ -156,7 +161,11 @@ def _images(scale: str, split: str) -> datasets.Images:
 
 
 def _fit(
-    name: str, scale: str, generated: tuple[np.ndarray, np.ndarray] | None = None, *, seed: int = 0
+    name: str,
+    scale: str,
+    generated: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    seed: int = 0,
 ) -> Result:
     """Fit a classifier to generated images in [0, 1] and their labels, or to real ones; test it."""
     train, test = _images(scale, "train"), _images(scale, "test")

@@ -11,7 +11,12 @@ from dpkit.privacy.clipping import (
     RealFakeSummed,
     Unclipped,
 )
-from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
+from dpkit.privacy.sampling import (
+    SHUFFLED_AS_POISSON,
+    PoissonSampling,
+    ShuffledBatches,
+    mechanism,
+)
 from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training import Adam, Sgd
 
@@ -37,7 +42,9 @@ class DpCganSettings:
     hidden: int = 128
     pixels: int = 784
     classes: int = 10
-    fake_batch_size: int | None = None  # generated examples a step, if not as many as real ones
+    fake_batch_size: int | None = (
+        None  # generated examples a step, if not as many as real ones
+    )
     generator_decay: float | None = None  # of the average of its weights, if that is released
     label_scale: float | None = None  # of the discriminator's one-hot label, if not 1
     chosen: str | None = None  # how the settings came about, where it is not as published
@@ -67,7 +74,9 @@ class DpCganSettings:
             return [Release(NoGuarantee("no noise is added"))]
         if self.clipping.fakes_use_private_labels:
             return [
-                Release(NoGuarantee("the generator is updated with the private batch's labels"))
+                Release(
+                    NoGuarantee("the generator is updated with the private batch's labels")
+                )
             ]
         if steps is None:
             steps = self.steps_allowed(public_size=public_size)
@@ -102,7 +111,9 @@ class DpCganSettings:
             )
         else:
             allowed = calibrate.steps(
-                self.target_epsilon, mechanism=self._mechanism(public_size), delta=self.target_delta
+                self.target_epsilon,
+                mechanism=self._mechanism(public_size),
+                delta=self.target_delta,
             )
         return min(allowed, self.max_steps)
 
@@ -149,7 +160,9 @@ NON_PRIVATE = replace(
 # Repaired: the real gradients clipped jointly, fake examples with labels drawn uniformly (public),
 # Poisson batches, and the accountant fed with the noise that is added.
 REPAIRED = DpCganSettings(
-    clipping=RealFakeApart(FlatClipping(0.5), FlatClipping(0.5), fakes_use_private_labels=False),
+    clipping=RealFakeApart(
+        FlatClipping(0.5), FlatClipping(0.5), fakes_use_private_labels=False
+    ),
     noise_multiplier=1.401,
     max_grad_norm=0.5,
     sampling=PoissonSampling(2_400),

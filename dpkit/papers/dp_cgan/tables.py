@@ -80,7 +80,9 @@ def neural_network(*, seed: int = 0) -> "OneVsRestClassifier":
     return OneVsRestClassifier(MLPClassifier(alpha=1, random_state=seed))
 
 
-def fit(classifier: Any, features: np.ndarray, labels: np.ndarray, *, classes: int = 10) -> Any:
+def fit(
+    classifier: Any, features: np.ndarray, labels: np.ndarray, *, classes: int = 10
+) -> Any:
     """The classifier, fitted to one yes-or-no column a class, as the published code does.
 
     Fitted so, one-vs-rest probabilities do not sum to 1. Running out of iterations is part of the

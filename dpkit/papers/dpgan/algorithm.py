@@ -37,7 +37,9 @@ from dpkit.training.noise import noised_each
 from dpkit.training.optimizers import set_rate, update
 from dpkit.training.types import Data, Gan, Record, Step
 
-MICROBATCH_SIZE = 512  # examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = (
+    512  # examples at a time, so that no Poisson batch is too large for the memory
+)
 SLOPE, KERNEL = 0.2, 5  # of the leaky ReLUs and the convolutions
 LEAST_BOUND = 1e-6  # of a tensor whose public gradients vanish
 Rule = GroupClipping | TensorsClippedAtGroupBound
@@ -76,7 +78,9 @@ def plain_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[StepInput
     """
     settings = now["settings"]
     fakes, mixing = _partners(gan, images, settings, now["rng"])
-    losses = critic_losses(gan.discriminator, images, fakes, mixing, weight=settings.penalty_weight)
+    losses = critic_losses(
+        gan.discriminator, images, fakes, mixing, weight=settings.penalty_weight
+    )
     parameters = list(gan.discriminator.parameters())
     gradients = torch.autograd.grad(losses.mean(), parameters)
     kept = torch.ones_like(losses)[None]
@@ -197,7 +201,9 @@ def _private(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[StepInputs]) ->
     settings, rng = now["settings"], now["rng"]
     fakes, mixing = _partners(gan, images, settings, rng)
     judged = partial(_judged, gan, settings)
-    clipped = clipped_sum(judged, images, fakes, mixing, rule=rule, microbatch_size=MICROBATCH_SIZE)
+    clipped = clipped_sum(
+        judged, images, fakes, mixing, rule=rule, microbatch_size=MICROBATCH_SIZE
+    )
     noisy = noised_each(clipped.sums, noise_stds=settings.noise_stds(rule), rng=rng)
     means = [total / settings.expected_batch_size for total in noisy]
     return _updated(gan, clipped.parameters, means, clipped.losses, clipped.weights, **now)

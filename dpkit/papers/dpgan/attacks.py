@@ -91,13 +91,17 @@ def moved(settings: DpganSettings, instead: float | None) -> float:
     return white_box.shift(*seen)
 
 
-def poisson(settings: DpganSettings, steps: int, rng: np.random.Generator, trials: int) -> Scores:
+def poisson(
+    settings: DpganSettings, steps: int, rng: np.random.Generator, trials: int
+) -> Scores:
     """Runs with Poisson batches in which the record moves each release as far as a step's."""
     shift = moved(settings, None)
     return runs.poisson(rng, trials, shift=shift, rate=rate(settings), steps=steps)
 
 
-def shuffled(settings: DpganSettings, epochs: int, rng: np.random.Generator, trials: int) -> Scores:
+def shuffled(
+    settings: DpganSettings, epochs: int, rng: np.random.Generator, trials: int
+) -> Scores:
     """Runs over shuffled batches, the record in the place of a black image or the reverse."""
     apart = moved(settings, -1.0) / 2
     return runs.shuffled(rng, trials, shift=apart, batches=BATCHES, epochs=epochs)
@@ -154,7 +158,9 @@ def variant(name: str, where: str, says: str, settings: DpganSettings, steps: in
 
 
 PASSES = AFTER // BATCHES  # whole ones
-REPLACED = "the record is a black image in the other world, whose clipped gradient is about as long"
+REPLACED = (
+    "the record is a black image in the other world, whose clipped gradient is about as long"
+)
 OTHERWISE = "the other records' gradients are orthogonal to both"
 NEIGHBOURS = (
     "the epsilon that is stated for data sets which differ in one entry is held against a replaced "

@@ -209,7 +209,9 @@ def of_a_batch() -> float:
 
 
 STRATEGIES = ("weight/bias", "automatic", "estimation", "warm start")
-UNDECIDED = 0.75  # halfway from a discriminator that guesses, right half the time, to a sure one
+UNDECIDED = (
+    0.75  # halfway from a discriminator that guesses, right half the time, to a sure one
+)
 
 Layout = tuple[frozenset[str], ...]  # the strategies that each configuration is marked with
 
@@ -569,7 +571,12 @@ CLAIMS: tuple[Claim, ...] = (
         "the step it is {trained:.1g}. The published scores need a version that has it.",
         evidence=Evidence(
             "dpgan/generator-step",
-            {"settings": describe(SNAPSHOT), "seed": SEED, "images": "digits", "iterations": 2},
+            {
+                "settings": describe(SNAPSHOT),
+                "seed": SEED,
+                "images": "digits",
+                "iterations": 2,
+            },
             partial(generator_moves, iterations=2),
             scale="reduced",
         ),

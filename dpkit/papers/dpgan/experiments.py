@@ -45,8 +45,12 @@ def priced(settings: DpganSettings, *, steps: int) -> dict[str, Any]:
     if settings.moments is not None:
         claimed = settings.claimed_ledger(public_size=size, steps=steps)
         charged = moments.epsilon(claimed, delta=delta, moments=settings.moments).epsilon
-    reads = settings.warm_start > 0 or not isinstance(settings.clipping, GroupClipping | Unclipped)
-    shuffled = isinstance(settings.sampling, ShuffledBatches)  # the price of passes is no lower one
+    reads = settings.warm_start > 0 or not isinstance(
+        settings.clipping, GroupClipping | Unclipped
+    )
+    shuffled = isinstance(
+        settings.sampling, ShuffledBatches
+    )  # the price of passes is no lower one
     return certified(
         proven,
         claimed=settings.target_epsilon if settings.noise_multiplier > 0 else None,
@@ -61,7 +65,11 @@ def priced(settings: DpganSettings, *, steps: int) -> dict[str, Any]:
 
 
 EVERY = 100  # steps between two checkpoints
-JUDGED = {"paper": 60_000, "reduced": 10_000, "small": 100}  # generated; the text: 600 times 100
+JUDGED = {
+    "paper": 60_000,
+    "reduced": 10_000,
+    "small": 100,
+}  # generated; the text: 600 times 100
 SHOWN = 50
 TESTED = 10_000  # test images of MNIST
 LEARNING = {
@@ -91,7 +99,9 @@ def plan_table_2(*, scale: str, seeds: int, device: str, progress: Progress) -> 
         for seed in range(seeds)
         for run in (
             *_gans(scale, seed, device, progress),
-            new_run("public", variants.public_alone(scale=scale), seed, scale, device, progress),
+            new_run(
+                "public", variants.public_alone(scale=scale), seed, scale, device, progress
+            ),
         )
     ]
     return [real_part(RECORDS[scale], scale=scale), *(gan_part(run) for run in runs)]
@@ -129,7 +139,9 @@ def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     Arguments as `plan_table_2`.
     """
     return [
-        gan_part(new_run(f"{name}-{arm}", made(name, scale=scale), seed, scale, device, progress))
+        gan_part(
+            new_run(f"{name}-{arm}", made(name, scale=scale), seed, scale, device, progress)
+        )
         for seed in range(seeds)
         for name in CONFIGURATIONS
         if name != "all"
@@ -215,11 +227,17 @@ def trained(run: Run) -> nn.Module:
     gan = algorithm.new_gan(settings, seed=run.seed, device=device)
     if settings.warm_start:
         warm = algorithm.warm_start(
-            gan, public, settings=settings, rng=run.rng("warm start"), checkpoint=run.place("warm")
+            gan,
+            public,
+            settings=settings,
+            rng=run.rng("warm start"),
+            checkpoint=run.place("warm"),
         )
         run.finish(warm, total=settings.warm_start * settings.critic_steps, what=", warm")
     unused = torch.zeros(len(private), dtype=torch.int64, device=device)
-    records = run.train(algorithm.step_of(settings, public), gan, Data(private, unused, run.size))
+    records = run.train(
+        algorithm.step_of(settings, public), gan, Data(private, unused, run.size)
+    )
     run.finish(records, total=run.steps)
     net = gan.generator_net.cpu()
     run.keep(net)
@@ -285,12 +303,18 @@ class Classified(NamedTuple):
         images, labels = real.public[chosen].to(device), real.public_labels[chosen].to(device)
         size = self.gan.settings.latent_size if self.gan is not None else 0
         pair = semi_supervised.new_pair(
-            real.image_shape, code_size=size, settings=run.settings, seed=run.seed, device=device
+            real.image_shape,
+            code_size=size,
+            settings=run.settings,
+            seed=run.seed,
+            device=device,
         )
         rng = run.rng("labelled batches")
         values: dict[str, Any] = {"labels": run.size}
         if self.gan is None:
-            steps = semi_supervised.supervised(pair, images, labels, settings=run.settings, rng=rng)
+            steps = semi_supervised.supervised(
+                pair, images, labels, settings=run.settings, rng=rng
+            )
         else:
             net = released(self.gan).to(device)
             steps = semi_supervised.semi_supervised(

@@ -83,7 +83,9 @@ def clusters(bounds: Sequence[float], *, count: int) -> tuple[int, ...]:
     groups = [((tensor,), float(bound)) for tensor, bound in enumerate(bounds)]
     while len(groups) > count:
         pairs = combinations(groups, 2)
-        first, second = min(pairs, key=lambda two: max(b for _, b in two) / min(b for _, b in two))
+        first, second = min(
+            pairs, key=lambda two: max(b for _, b in two) / min(b for _, b in two)
+        )
         merged = (tuple(sorted(first[0] + second[0])), hypot(first[1], second[1]))
         groups = sorted([g for g in groups if g not in (first, second)] + [merged])
     numbers = {tensor: i for i, (members, _) in enumerate(groups) for tensor in members}

@@ -103,7 +103,9 @@ def material(records: str) -> Material:
     checks.one_of(("mnist", "digits"), records=records)
     load = datasets.mnist if records == "mnist" else datasets.digits
     train, test = load(split="train"), load(split="test")
-    first, private, public = (SKIPPED, PRIVATE, PUBLIC) if records == "mnist" else (0, 1_337, 100)
+    first, private, public = (
+        (SKIPPED, PRIVATE, PUBLIC) if records == "mnist" else (0, 1_337, 100)
+    )
     images, labels = _tensor(train), torch.from_numpy(train.labels)
     middle, end = first + private, first + private + public
     return Material(
@@ -114,7 +116,10 @@ def material(records: str) -> Material:
         labels,
         _tensor(test),
         torch.from_numpy(test.labels),
-        {f"{one.name} {what}": one.checksum for one, what in ((train, "train"), (test, "test"))},
+        {
+            f"{one.name} {what}": one.checksum
+            for one, what in ((train, "train"), (test, "test"))
+        },
     )
 
 
@@ -139,7 +144,9 @@ class Discriminating:
     optimizer: Adam = RATE
 
     def __post_init__(self) -> None:
-        checks.whole(1, iterations=self.iterations, batch_size=self.batch_size, width=self.width)
+        checks.whole(
+            1, iterations=self.iterations, batch_size=self.batch_size, width=self.width
+        )
 
 
 DISCRIMINATING = {

@@ -31,14 +31,18 @@ class SemiSupervisedLearning:
 
     iterations: int = 1_500
     batch_size: int = 64  # labelled images, and generated ones
-    share: float = 0.2  # p of Tables 5 and 6: the generated images' part of the first one's loss
+    share: float = (
+        0.2  # p of Tables 5 and 6: the generated images' part of the first one's loss
+    )
     joins: float = 1 / 3  # part of the iterations after which the second joins
     optimizer: Adam | Sgd = RATE
     width: int = 32  # of both networks
     classes: int = 10
 
     def __post_init__(self) -> None:
-        checks.whole(1, iterations=self.iterations, batch_size=self.batch_size, width=self.width)
+        checks.whole(
+            1, iterations=self.iterations, batch_size=self.batch_size, width=self.width
+        )
         checks.whole(2, classes=self.classes)
         checks.in_range(0, 1, share=self.share, joins=self.joins)
 
@@ -81,7 +85,12 @@ class SemiSupervisedClassifier(nn.Module):
     """
 
     def __init__(
-        self, image_shape: tuple[int, int, int], *, classes: int, width: int, code_size: int = 0
+        self,
+        image_shape: tuple[int, int, int],
+        *,
+        classes: int,
+        width: int,
+        code_size: int = 0,
     ) -> None:
         super().__init__()
         channels, *size = image_shape
@@ -188,14 +197,18 @@ def semi_supervised(
         joined = iteration >= settings.joined_at
         if joined:  # lines 2-5: the second learns what the first says of generated images
             made, codes = _made(generate, code_size, settings, codes_rng)
-            second = cross_entropy(pair.second(made, codes), pair.first(made).detach().argmax(1))
+            second = cross_entropy(
+                pair.second(made, codes), pair.first(made).detach().argmax(1)
+            )
             _update(pair.second, pair.second_optimizer, second)
         chosen = _some(images, settings, rng)  # lines 6-9
         labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
         share, generated, total = settings.share_at(iteration), None, labelled
         if joined:
             made, codes = _made(generate, code_size, settings, codes_rng)
-            generated = cross_entropy(pair.first(made), pair.second(made, codes).detach().argmax(1))
+            generated = cross_entropy(
+                pair.first(made), pair.second(made, codes).detach().argmax(1)
+            )
             total = (1 - share) * labelled + share * generated
         _update(pair.first, pair.first_optimizer, total)
         labelled, generated, second = floats(labelled, generated, second)

@@ -80,7 +80,9 @@ def iterations(
     )
 
 
-BOUND = 4.0  # clip norm where bounds are fixed: the code's default, of g_i / (a device's batch)
+BOUND = (
+    4.0  # clip norm where bounds are fixed: the code's default, of g_i / (a device's batch)
+)
 MAX_STEPS = 1_000_000
 
 
@@ -112,7 +114,9 @@ class DpganSettings:
     critic_steps: int = 4  # for each step of the generator
     latent_size: int = 128
     generator_channels: tuple[int, ...] = (256, 128, 64)  # before its convolutions
-    generator_trained: bool = True  # False: as in the snapshot, where its step is commented out
+    generator_trained: bool = (
+        True  # False: as in the snapshot, where its step is commented out
+    )
     devices: int = 1
     noise_over_sqrt_batch: bool = False
     moments: int | None = None  # of the code's accountant, where it says how long the run is
@@ -133,8 +137,12 @@ class DpganSettings:
             each = getattr(self, name)
             checks.whole(1, **{f"len({name})": len(each)})
             checks.whole(1, **{f"{name}[{i}]": one for i, one in enumerate(each)})
-        if not isinstance(self.clipping, GroupClipping | PublicBounds | PublicClusters | Unclipped):
-            raise ValueError(f"clipping must be a grouping or Unclipped(), got {self.clipping}")
+        if not isinstance(
+            self.clipping, GroupClipping | PublicBounds | PublicClusters | Unclipped
+        ):
+            raise ValueError(
+                f"clipping must be a grouping or Unclipped(), got {self.clipping}"
+            )
         if self.expected_batch_size % self.devices:
             raise ValueError(
                 f"devices must divide the batch of {self.expected_batch_size}, got {self.devices}"
@@ -178,7 +186,9 @@ class DpganSettings:
         clipping = self._clipping()
         return len(clipping.bounds) if isinstance(clipping, GroupClipping) else clipping.count
 
-    def noise_stds(self, rule: GroupClipping | TensorsClippedAtGroupBound) -> tuple[float, ...]:
+    def noise_stds(
+        self, rule: GroupClipping | TensorsClippedAtGroupBound
+    ) -> tuple[float, ...]:
         """Standard deviation of the noise on each tensor's clipped sum, under a step's rule."""
         noise = self.noise_multiplier / self.noise_divisor
         return tuple(noise * rule.bounds[group] for group in rule.groups)
@@ -194,7 +204,9 @@ class DpganSettings:
         if not (self.noise_multiplier > 0 and isinstance(self.sampling, ShuffledBatches)):
             return self.poisson_ledger(public_size=public_size, steps=steps)
         noise = self._parts.one.noise_multiplier
-        found = self.sampling.passes(noise_multiplier=noise, public_size=public_size, steps=steps)
+        found = self.sampling.passes(
+            noise_multiplier=noise, public_size=public_size, steps=steps
+        )
         return [found._replace(mechanism=Assuming(found.mechanism, self._parts.assumptions))]
 
     def poisson_ledger(self, *, public_size: int, steps: int) -> list[Release]:
@@ -233,7 +245,9 @@ class DpganSettings:
             allowed = self.critic_steps * self.iterations_allowed(public_size=public_size)
         else:
             allowed = calibrate.steps(
-                self.target_epsilon, mechanism=self._mechanism(public_size), delta=self.target_delta
+                self.target_epsilon,
+                mechanism=self._mechanism(public_size),
+                delta=self.target_delta,
             )
         return min(allowed, self.max_steps)
 

@@ -28,7 +28,9 @@ SMALL_BATCH = 64  # on four devices
 class Configuration(NamedTuple):
     """Which optimisations are on."""
 
-    grouping: str  # "tensors": none; "biases": all biases in one group; "clusters": Algorithm 2
+    grouping: (
+        str  # "tensors": none; "biases": all biases in one group; "clusters": Algorithm 2
+    )
     adaptive: bool  # bounds from public examples at each step
     warm: bool  # warm start
 
@@ -115,7 +117,9 @@ def sized(settings: DpganSettings, *, scale: str) -> DpganSettings:
     if scale == "small":
         narrower, iterations, warm_start = 16, SMALL_ITERATIONS, 2
         sampling = replace(settings.sampling, expected_batch_size=SMALL_BATCH)
-        settings = replace(settings, private_examples=1_337, public_examples=100, sampling=sampling)
+        settings = replace(
+            settings, private_examples=1_337, public_examples=100, sampling=sampling
+        )
     return replace(
         settings,
         critic_channels=tuple(width // narrower for width in settings.critic_channels),

@@ -37,7 +37,9 @@ from dpkit.papers.experiments.store import Part, PartsPlan
 
 Row = dict[str, str]  # "record", a stored file, and "summary", a line about it
 KINDS = "serial, processes:N (such as processes:4) or dask://HOST:PORT"
-LOSSES = 3  # times that workers may be lost, no part being done between, before all is given up
+LOSSES = (
+    3  # times that workers may be lost, no part being done between, before all is given up
+)
 NAMED = 5  # parts that an error names
 
 
@@ -197,7 +199,9 @@ def everything(
         task
         for paper, tables in plans.items()
         for table, plan in tables.items()
-        for task in tasks(Sweep(paper, table, plan, scale, seeds, device, shown), results=results)
+        for task in tasks(
+            Sweep(paper, table, plan, scale, seeds, device, shown), results=results
+        )
     ]
     yield from sweep(todo, executor=executor)
 
@@ -206,9 +210,13 @@ def tasks(
     asked: Sweep, *, results: Path | None = None, recompute: bool = False, names: Any = None
 ) -> list[Job]:
     """A task for each part of a table, or for those in `names` (ValueError: an unknown scale)."""
-    folder = store.folder(asked.paper, asked.table, scale=asked.scale, results=results).resolve()
+    folder = store.folder(
+        asked.paper, asked.table, scale=asked.scale, results=results
+    ).resolve()
     chosen = [part for part in asked.parts() if names is None or part.name in names]
-    return [Job(asked, part.name, part.settings, folder, part.after, recompute) for part in chosen]
+    return [
+        Job(asked, part.name, part.settings, folder, part.after, recompute) for part in chosen
+    ]
 
 
 def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
@@ -290,7 +298,9 @@ def computed(task: Job) -> Row:
             scale=task.asked.scale,
         )
         write_json(path, {"values": result.values, "provenance": written})
-    numbers = ((key, value) for key, value in result.values.items() if isinstance(value, float))
+    numbers = (
+        (key, value) for key, value in result.values.items() if isinstance(value, float)
+    )
     shown = ", ".join(f"{key} {value:.4g}" for key, value in numbers)
     return {"record": str(path), "summary": f"{part.name}: {shown} ({seconds:.0f} s)"}
 
@@ -344,7 +354,10 @@ def _attempts(
     for task in [task for task in ready if task.before in failures]:
         ready.remove(task)
         yield task.label, RuntimeError(f"{task.after}, which comes before it, failed")
-    at_once: Any = {"batch_size": 1, "return_as": "generator_unordered"}  # unlike joblib's types
+    at_once: Any = {
+        "batch_size": 1,
+        "return_as": "generator_unordered",
+    }  # unlike joblib's types
     run: Any = Parallel(n_jobs=jobs, **at_once)
     yield from run(delayed(_attempt)(task, jobs) for task in ready)
 

@@ -103,12 +103,18 @@ class Run(NamedTuple):
     ) -> torch.Generator:
         """A fresh source of randomness for one purpose, on the run's device by default."""
         return generator_on(
-            self.device if device is None else device, reproducible_seed=self.seed, stream=stream
+            self.device if device is None else device,
+            reproducible_seed=self.seed,
+            stream=stream,
         )
 
     def place(self, what: str = "checkpoint") -> Checkpoints | None:
         """Where training is stored on the way, None where it is not."""
-        return None if self.every is None else Checkpoints(self.checkpoint(what), every=self.every)
+        return (
+            None
+            if self.every is None
+            else Checkpoints(self.checkpoint(what), every=self.every)
+        )
 
     def train(
         self,

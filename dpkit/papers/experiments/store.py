@@ -136,7 +136,9 @@ def part_name(key: str, seed: int, what: str = "") -> str:
 
 def seeds(stored: Stored, key: str, what: str = "") -> dict[str, Mapping[str, Any]]:
     """The parts of one run, one a seed, in the order of their names."""
-    name = re.compile(re.escape(f"{key}-seed") + r"\d+" + re.escape(f"-{what}" if what else ""))
+    name = re.compile(
+        re.escape(f"{key}-seed") + r"\d+" + re.escape(f"-{what}" if what else "")
+    )
     return {one: part for one, part in sorted(stored.items()) if name.fullmatch(one)}
 
 
@@ -145,7 +147,9 @@ def values(stored: Stored, key: str, what: str = "") -> list[Mapping[str, Any]]:
     return [part["values"] for part in seeds(stored, key, what).values()]
 
 
-def joined(rows: Callable[[Stored], list[dict[str, Any]]]) -> Callable[..., list[dict[str, Any]]]:
+def joined(
+    rows: Callable[[Stored], list[dict[str, Any]]],
+) -> Callable[..., list[dict[str, Any]]]:
     """The same rows from the parts of several tables, which are taken as those of one."""
 
     def rows_of(*stored: Stored) -> list[dict[str, Any]]:

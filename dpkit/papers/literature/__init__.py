@@ -24,7 +24,9 @@ def collected() -> tuple[Claim, ...]:
     claims = tuple(import_module(f"{__name__}.{name}").CLAIM for name in names)
     for name, claim in zip(names, claims, strict=True):
         if claim.id != f"{NAME}/{name.replace('_', '-')}":
-            raise ValueError(f"{name}.py must hold the claim {name.replace('_', '-')}: {claim.id}")
+            raise ValueError(
+                f"{name}.py must hold the claim {name.replace('_', '-')}: {claim.id}"
+            )
     return claims
 
 

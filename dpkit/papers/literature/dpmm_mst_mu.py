@@ -14,7 +14,9 @@ def mu() -> float:
     low, high = 0.0, 1.0
     for _ in range(30):  # halves to 1e-9
         middle = (low + high) / 2
-        spent = rdp.epsilon([Release(Gaussian(1 / middle))], delta=DELTA, conversion="improved")
+        spent = rdp.epsilon(
+            [Release(Gaussian(1 / middle))], delta=DELTA, conversion="improved"
+        )
         low, high = (low, middle) if spent.epsilon > EPSILON else (middle, high)
     return high
 

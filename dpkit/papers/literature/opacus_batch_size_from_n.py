@@ -20,7 +20,9 @@ def deltas(epsilons: ArrayLike, *, records: int, weights: int) -> NDArray[np.flo
     """
     wide, narrow = 1 / records**2, 1 / (records + 1) ** 2  # variances at noise 1
     slope = (1 / narrow - 1 / wide) / 2
-    edge = (np.asarray(epsilons) + weights * log(wide / narrow) / 2) / slope  # of the squared norm
+    edge = (
+        np.asarray(epsilons) + weights * log(wide / narrow) / 2
+    ) / slope  # of the squared norm
     beyond = chdtrc(weights, edge / wide), chdtrc(weights, edge / narrow)
     return beyond[0] - np.exp(epsilons) * beyond[1]
 

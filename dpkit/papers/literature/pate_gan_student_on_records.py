@@ -22,7 +22,9 @@ def student_gradient(real: np.ndarray, generated: np.ndarray, votes: np.ndarray)
 def epsilon() -> float:
     """Of one step whose noisy votes are given: none if a record moves it all the same."""
     votes = np.array([1, 0])
-    moved = student_gradient(REAL, GENERATED, votes) - student_gradient(OTHER, GENERATED, votes)
+    moved = student_gradient(REAL, GENERATED, votes) - student_gradient(
+        OTHER, GENERATED, votes
+    )
     beside = NoGuarantee("the student's gradient holds records, without noise")
     mechanism = beside if np.any(moved) else Gaussian(1e6)
     return pld.epsilon([Release(mechanism)], delta=1e-5).epsilon

@@ -87,7 +87,10 @@ class PaperBudget:
         """Whether Theorem 3's epsilon_g is still within the total; added if so."""
         rate = sample_rate(self.settings.sampling, public_size=self.public_size)
         renyi = theorems.theorem_1(
-            theorems.BEST_ORDER, sample_rate=rate, sensitivity=self.sensitivity, noise_std=noise
+            theorems.BEST_ORDER,
+            sample_rate=rate,
+            sensitivity=self.sensitivity,
+            noise_std=noise,
         )
         each, delta = self.settings.discriminator_steps, self.settings.target_delta
         cost = theorems.eq_15(renyi, discriminator_steps=each, delta=delta)
@@ -183,7 +186,9 @@ def tuned(
         raise ValueError("settings.tuning is None: there is no rule to follow; use loop.train")
     repaired = isinstance(settings.noise, GradientNoise)
     if repaired and not tuning.count_noise > 0:
-        raise ValueError("tuning.count_noise must be > 0: an accuracy read for free has no price")
+        raise ValueError(
+            "tuning.count_noise must be > 0: an accuracy read for free has no price"
+        )
     budget.check(settings, data.public_size)
     rows = Rows(data, rng=rng)
     rows.check_finite()

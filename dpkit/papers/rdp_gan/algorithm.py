@@ -36,7 +36,9 @@ from dpkit.training.types import Gan, Record, Step
 
 SLOPE = 0.2  # of the leaky ReLUs
 TEMPERATURE = 0.5  # of the softened one-hot parts of a generated record (Jang et al. 2017)
-MICROBATCH_SIZE = 4096  # examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = (
+    4096  # examples at a time, so that no Poisson batch is too large for the memory
+)
 
 
 class IterationInputs(TypedDict):
@@ -83,7 +85,9 @@ def multiplicative_step(
     """The code's later form: loss + noise * loss / value of the loss. Arguments as above."""
     real, fake = _losses(gan, features, labels, **now)
     loss = real.mean() + fake.mean()
-    loss = loss + _noise((), **now) * loss / loss.detach()  # the gradient times (1 + noise / loss)
+    loss = (
+        loss + _noise((), **now) * loss / loss.detach()
+    )  # the gradient times (1 + noise / loss)
     return _published(gan, loss, (real, fake), **now)
 
 
@@ -130,7 +134,11 @@ def repaired_step(
     fakes, fake_labels = _fakes(gan, settings, rng)
     judged = partial(per_example, gan.discriminator)
     real = clipped_sum(
-        partial(judged, called_real), features, labels, rule=rule, microbatch_size=MICROBATCH_SIZE
+        partial(judged, called_real),
+        features,
+        labels,
+        rule=rule,
+        microbatch_size=MICROBATCH_SIZE,
     )
     fake = clipped_sum(
         partial(judged, called_fake),
@@ -141,13 +149,17 @@ def repaired_step(
     )
     multiplier = noise.schedule(now["index"] // settings.discriminator_steps)
     noisy = noised(real.sums, noise_std=multiplier * noise.max_grad_norm, rng=rng)
-    means = [(r + f) / settings.expected_batch_size for r, f in zip(noisy, fake.sums, strict=True)]
+    means = [
+        (r + f) / settings.expected_batch_size for r, f in zip(noisy, fake.sums, strict=True)
+    ]
     clipped = (real.weights < 1).float().mean().nan_to_num()
     losses = real.losses, fake.losses
     return _updated(gan, real.parameters, means, losses, clipped=clipped, **now)
 
 
-def generate(gan: Gan, labels: Tensor, *, settings: RdpGanSettings, rng: torch.Generator) -> Tensor:
+def generate(
+    gan: Gan, labels: Tensor, *, settings: RdpGanSettings, rng: torch.Generator
+) -> Tensor:
     """Records of the released generator.
 
     Returns:
@@ -341,7 +353,9 @@ class Convolutions(nn.Module):
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Args: inputs (batch, features), labels (batch,)."""
         padding = self.side**2 - inputs.shape[1]
-        square = nn.functional.pad(inputs, (0, padding)).unflatten(1, (1, self.side, self.side))
+        square = nn.functional.pad(inputs, (0, padding)).unflatten(
+            1, (1, self.side, self.side)
+        )
         classes = torch.arange(self.classes, device=labels.device)
         one_hot = self.label_scale * (labels.unsqueeze(1) == classes).to(inputs)
         planes = one_hot[:, :, None, None].expand(-1, -1, self.side, self.side)

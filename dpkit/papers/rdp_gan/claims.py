@@ -66,7 +66,9 @@ THEOREM_2 = Code(
     "# least over a; eps(a) exact, of one step",
     cause="formula",
 )
-HALVED = Code(was="25 / 64 = 0.1953", should="25 / 64 = 0.3906\n25 / 128 = 0.1953", cause="formula")
+HALVED = Code(
+    was="25 / 64 = 0.1953", should="25 / 64 = 0.3906\n25 / 128 = 0.1953", cause="formula"
+)
 NOISED = "g = sum(clip(g_i, C) for g_i in grads)\ng = (g + z * C * normal(shape)) / batch"
 
 
@@ -248,7 +250,9 @@ CLAIMS: tuple[Claim, ...] = (
         says="n releases of Renyi epsilon eps have Renyi divergence 2 a n eps^2 at most.",
         stated=theorems.lemma_1_divergence(ONE, order=2, releases=DISCRIMINATOR_STEPS),
         kind="at most",
-        compute=lambda: float(DISCRIMINATOR_STEPS * Gaussian(WIDE).rdp([theorems.BEST_ORDER])[0]),
+        compute=lambda: float(
+            DISCRIMINATOR_STEPS * Gaussian(WIDE).rdp([theorems.BEST_ORDER])[0]
+        ),
         explanation=f"Computed exactly for {DISCRIMINATOR_STEPS} Gaussian releases of sensitivity "
         f"1 at noise {WIDE:g} and order 2. The bound is that of releases of pure epsilon-DP; Renyi "
         "epsilons add up (the paper's Proposition 2), which is more once eps is below 1 / (2 a).",
@@ -566,7 +570,8 @@ CLAIMS: tuple[Claim, ...] = (
         says="The largest loss seen in training grows with the batch size, on both data sets.",
         kind="unchecked",
         compute=lambda: sum(
-            largest_losses()[data, 128] > largest_losses()[data, 64] for data in ("Adult", "MNIST")
+            largest_losses()[data, 128] > largest_losses()[data, 64]
+            for data in ("Adult", "MNIST")
         ),
         explanation="Table II's printed values do grow. Counted are the data sets on which those "
         "of the stored runs do, as means of three seeds, batch 128 against 64: "

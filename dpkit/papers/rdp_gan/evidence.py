@@ -11,7 +11,12 @@ from torch import Tensor
 from dpkit.datasets import digits
 from dpkit.papers.claims import Measured
 from dpkit.papers.rdp_gan import algorithm
-from dpkit.papers.rdp_gan.settings import MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, RdpGanSettings
+from dpkit.papers.rdp_gan.settings import (
+    MULTIPLICATIVE,
+    OUTPUT_ERROR,
+    SETTINGS,
+    RdpGanSettings,
+)
 from dpkit.privacy.schedules import Constant
 from dpkit.training.batches import batches
 from dpkit.training.device import generator_on
@@ -62,7 +67,9 @@ def direction(*, steps: int) -> Measured:
     cosines = []
     for gan, batch, index, rng in _states(MULTIPLICATIVE, data, steps):
         true = _other_way(algorithm.loss_value_step, gan, batch, noiseless, index, rng)
-        algorithm.multiplicative_step(gan, *batch, settings=MULTIPLICATIVE, index=index, rng=rng)
+        algorithm.multiplicative_step(
+            gan, *batch, settings=MULTIPLICATIVE, index=index, rng=rng
+        )
         released = _gradient(gan)
         cosines.append((released @ true / released.norm() / true.norm()).item())
     sizes = [abs(cosine) for cosine in cosines]

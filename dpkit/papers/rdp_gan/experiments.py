@@ -19,7 +19,14 @@ from dpkit.common.records import describe
 from dpkit.papers.experiments.run import Run
 from dpkit.papers.experiments.store import Part, Result, part_name, priced
 from dpkit.papers.rdp_gan import adaptive, algorithm
-from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RECORDS, SWEEPS, filter_for, repaired
+from dpkit.papers.rdp_gan.repaired import (
+    DECAYS,
+    EPSILONS,
+    RECORDS,
+    SWEEPS,
+    filter_for,
+    repaired,
+)
 from dpkit.papers.rdp_gan.settings import (
     CODE_RATE,
     DCGAN,
@@ -83,7 +90,9 @@ class Judged(NamedTuple):
     ) -> "Judged":
         """The run that the tables call `key`, of "digits" or "census"."""
         size, also = PUBLIC_SIZES[records][scale], {"records": records, "by_digit": by_digit}
-        run = Run("rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also)
+        run = Run(
+            "rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also
+        )
         return cls(run, kept, by_digit, samples)
 
     @property
@@ -125,7 +134,9 @@ class Judged(NamedTuple):
             **_priced(settings, size),
         }
         shown = self.samples and not settings.parts
-        return self.run.result(values, wanted.checksums, _shown(*made[last]) if shown else None)
+        return self.run.result(
+            values, wanted.checksums, _shown(*made[last]) if shown else None
+        )
 
     def _whole(
         self, wanted: RdpGanTask, settings: RdpGanSettings, kept: set[int]
@@ -158,7 +169,10 @@ class Judged(NamedTuple):
             records = self.run.train(step, gan, data, settings=settings)
             for record in self.run.shown(records, total=settings.iterations * each):
                 if (record.step + 1) % each == 0:
-                    yield (record.step + 1) // each, settings.noise.schedule(record.step // each)
+                    yield (
+                        (record.step + 1) // each,
+                        settings.noise.schedule(record.step // each),
+                    )
             return
         sampled = self.run.rng("tested")
         count, share = wanted.correct, 1.0
@@ -214,7 +228,9 @@ def on_device(data: Data, device: torch.device) -> Data:
     return data._replace(features=data.features.to(device), labels=data.labels.to(device))
 
 
-def _generated(gan: Gan, settings: RdpGanSettings, count: int, rng: torch.Generator) -> Generated:
+def _generated(
+    gan: Gan, settings: RdpGanSettings, count: int, rng: torch.Generator
+) -> Generated:
     labels = torch.arange(count, device=rng.device) % max(settings.classes, 1)
     made = algorithm.generate(gan, labels, settings=settings, rng=rng)
     return made.cpu().numpy(), labels.cpu().numpy()
@@ -234,7 +250,9 @@ def _priced(settings: RdpGanSettings, public_size: int) -> dict[str, Any]:
         ledger = settings.ledger(public_size=public_size)
         proven = pld.epsilon(ledger, delta=settings.target_delta)
     assumed: set[str] = set()
-    if proven.epsilon < math.inf:  # nothing is priced, and nothing assumed, where there is none
+    if (
+        proven.epsilon < math.inf
+    ):  # nothing is priced, and nothing assumed, where there is none
         release = mechanism(settings.sampling, noise_multiplier=1.0, public_size=public_size)
         assumed = {*release.assumptions, *settings.sampling.assumptions}
     unsaid = isinstance(settings.noise, MultiplicativeNoise | ParameterNoise)  # the code's own
@@ -251,10 +269,12 @@ PUBLISHED = {
 }
 LONGER = 10  # times as many iterations: of the baseline, whose code trains 1,000 epochs
 LABEL_SCALE = 20.0  # of the repaired runs' discriminators
-PUBLISHED_TUNING = tuple(  # tau as printed, and as half a per cent; eq. 18's mean, or eq. 17's last
-    Tuning(0.7, threshold, averaged=averaged)
-    for threshold in (0.5, 0.005)
-    for averaged in (True, False)
+PUBLISHED_TUNING = (
+    tuple(  # tau as printed, and as half a per cent; eq. 18's mean, or eq. 17's last
+        Tuning(0.7, threshold, averaged=averaged)
+        for threshold in (0.5, 0.005)
+        for averaged in (True, False)
+    )
 )
 
 
@@ -342,9 +362,15 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
     """Table II: the largest loss of training without noise (reduced: 40 iterations)."""
     parts = []
     for records, batch, seed in product(RECORDS, (64, 128), range(seeds)):
-        key, size, also = f"{records}-{batch}", PUBLIC_SIZES[records][scale], {"records": records}
+        key, size, also = (
+            f"{records}-{batch}",
+            PUBLIC_SIZES[records][scale],
+            {"records": records},
+        )
         settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
-        run = Run("rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also)
+        run = Run(
+            "rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also
+        )
         parts.append(run.part(partial(_largest_loss, run)))
     return parts
 
@@ -355,7 +381,9 @@ def _sized(settings: RdpGanSettings, scale: str) -> RdpGanSettings:
 
 def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> RdpGanSettings:
     size, count = PUBLIC_SIZES[records][scale], ITERATIONS[scale]
-    return repaired(records, target_epsilon=epsilon, public_size=size, iterations=count, **more)
+    return repaired(
+        records, target_epsilon=epsilon, public_size=size, iterations=count, **more
+    )
 
 
 def _dcgan(records: str, scale: str) -> dict[str, RdpGanSettings]:
@@ -380,7 +408,9 @@ def _real(records: str, scale: str) -> Part:
         values = {"iterations": 0, "scores": {"0": wanted.judge(made, labels)}}
         return Result(values, wanted.checksums, "cpu")
 
-    return Part(part_name("real", 0), {"records": records, "judged": JUDGED[scale]}, 0, compute)
+    return Part(
+        part_name("real", 0), {"records": records, "judged": JUDGED[scale]}, 0, compute
+    )
 
 
 def _codes(wanted: RdpGanTask) -> np.ndarray:
@@ -405,7 +435,9 @@ def _marginals(scale: str, epsilon: float, seed: int) -> Part:
         return Result(values, wanted.checksums, "cpu")
 
     described = describe(settings) | {"target_epsilon": epsilon}
-    return Part(part_name(f"marginals-{epsilon:g}", seed), described, seed, compute, prices=prices)
+    return Part(
+        part_name(f"marginals-{epsilon:g}", seed), described, seed, compute, prices=prices
+    )
 
 
 def _largest_loss(run: Run) -> Result:
@@ -415,7 +447,9 @@ def _largest_loss(run: Run) -> Result:
     gan = algorithm.new_gan(settings, seed=run.seed, device=run.device)
     largest = {"one_record": 0.0, "mean_of_a_batch": 0.0, "batch_total": 0.0}
 
-    def watched(gan: Any, features: torch.Tensor, labels: torch.Tensor, **kwargs: Any) -> Record:
+    def watched(
+        gan: Any, features: torch.Tensor, labels: torch.Tensor, **kwargs: Any
+    ) -> Record:
         with torch.no_grad():
             losses = called_real(gan.discriminator(features, labels))
         seen = (losses.max(), losses.mean())
@@ -502,7 +536,9 @@ def other_labels(scale: str) -> dict[str, RdpGanSettings]:
         "dcgan-both": replace(DCGAN, **label, **rates),
         "none-one-gan": NON_PRIVATE,
     }
-    return {key: replace(settings, iterations=ITERATIONS[scale]) for key, settings in found.items()}
+    return {
+        key: replace(settings, iterations=ITERATIONS[scale]) for key, settings in found.items()
+    }
 
 
 PLANS = {

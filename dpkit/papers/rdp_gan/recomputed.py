@@ -15,7 +15,13 @@ import numpy as np
 
 from dpkit.papers.claims import Curve
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA, Tuning
+from dpkit.papers.rdp_gan.settings import (
+    DELTA,
+    DISCRIMINATOR_STEPS,
+    GENERATOR_STEPS,
+    SIGMA,
+    Tuning,
+)
 from dpkit.papers.rdp_gan.theorems import ConditionFails, TheoremSetting
 from dpkit.privacy import gdp, moments, pld
 from dpkit.privacy.ledger import Guarantee, Release
@@ -149,7 +155,9 @@ def bounds_on_sums(iterations: int) -> Guarantee:
 
 def exact(noise_std: float) -> float:
     """Epsilon of n_d releases of sensitivity 1 to which every record contributes."""
-    return gdp.epsilon([Release(Gaussian(noise_std), DISCRIMINATOR_STEPS)], delta=DELTA).epsilon
+    return gdp.epsilon(
+        [Release(Gaussian(noise_std), DISCRIMINATOR_STEPS)], delta=DELTA
+    ).epsilon
 
 
 def first_order_exceeded() -> float:
@@ -168,7 +176,9 @@ def ratio_by_order() -> Curve:
 
 def exact_by_noise() -> Curve:
     """Epsilon of n_d releases of sensitivity 1."""
-    return Curve(list(NOISES), [exact(s) for s in NOISES], "noise on the loss", "epsilon, exact")
+    return Curve(
+        list(NOISES), [exact(s) for s in NOISES], "noise on the loss", "epsilon, exact"
+    )
 
 
 def slope() -> float:
@@ -284,7 +294,8 @@ def adult_over_mnist(batch: int) -> float:
     """Eq. 16's epsilon of an iteration on Adult over that on MNIST, at noise 10."""
     cells = {one.data: one for one in TABLE_2 if one.batch == batch}
     adult, mnist = (
-        theorems.theorem_3(noise_std=SIGMA, **cells[name].setting) for name in ("Adult", "MNIST")
+        theorems.theorem_3(noise_std=SIGMA, **cells[name].setting)
+        for name in ("Adult", "MNIST")
     )
     return adult / mnist
 

@@ -6,7 +6,13 @@ from functools import cache
 
 from dpkit.common import checks
 from dpkit.papers.rdp_gan.schedule_calibration import initial_noise
-from dpkit.papers.rdp_gan.settings import DELTA, SETTINGS, GradientNoise, RdpGanSettings, Tuning
+from dpkit.papers.rdp_gan.settings import (
+    DELTA,
+    SETTINGS,
+    GradientNoise,
+    RdpGanSettings,
+    Tuning,
+)
 from dpkit.privacy.accountants.filters import RenyiFilter, best_order
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
@@ -101,7 +107,9 @@ def repaired(
         iterations=iterations,
         releases_each=SETTINGS.discriminator_steps,
         delta=DELTA,
-        release=lambda noise: mechanism(sampling, noise_multiplier=noise, public_size=public_size),
+        release=lambda noise: mechanism(
+            sampling, noise_multiplier=noise, public_size=public_size
+        ),
     ).start
     settings = replace(
         _base(records, iterations, high=high),
@@ -139,7 +147,9 @@ def _base(records: str, iterations: int, *, high: bool) -> RdpGanSettings:
     if records == "digits":
         generator, discriminator, label_scale = 1e-3, 2e-3 if high else 1e-3, 20.0
     else:
-        generator, discriminator, label_scale = (5e-4, 1e-3, None) if high else (1e-3, 2e-3, None)
+        generator, discriminator, label_scale = (
+            (5e-4, 1e-3, None) if high else (1e-3, 2e-3, None)
+        )
     return replace(
         SETTINGS,
         generator_optimizer=_adam(generator, iterations),

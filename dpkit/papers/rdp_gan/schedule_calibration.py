@@ -76,14 +76,18 @@ def initial_noise(
         ArithmeticError: the accountant's prices do not fall as the start rises.
     """
     target_epsilon = checks.positive(target_epsilon=target_epsilon)
-    iterations, releases_each = checks.whole(1, iterations=iterations, releases_each=releases_each)
+    iterations, releases_each = checks.whole(
+        1, iterations=iterations, releases_each=releases_each
+    )
     delta, tolerance = checks.between(0, 1, delta=delta, tolerance=tolerance)
     priced: dict[float, Guarantee] = {}
 
     def noises(x: float) -> Floats:
         found = values(schedule(math.exp(x)), steps=iterations)
         if not (np.isfinite(found) & (found >= 0)).all():
-            noise_ledger(schedule(math.exp(x)), steps=iterations, release=release)  # names the step
+            noise_ledger(
+                schedule(math.exp(x)), steps=iterations, release=release
+            )  # names the step
         return found
 
     def rough(x: float, groups: int) -> float:
@@ -105,11 +109,18 @@ def initial_noise(
         return log_over(priced[x], target_epsilon)
 
     lowest = float(noises(0.0).min())
-    place = min(-math.log(lowest), math.log(MOST)) if lowest > 0 else 0.0  # the least noise is 1
+    place = (
+        min(-math.log(lowest), math.log(MOST)) if lowest > 0 else 0.0
+    )  # the least noise is 1
     aim, slope, resolution = -tolerance / 2, -1.5, math.log1p(tolerance)
-    search = (lambda x: rough(x, ROUGH[0]), 0.05), (lambda x: rough(x, ROUGH[1]), tolerance / 5)
+    search = (
+        (lambda x: rough(x, ROUGH[0]), 0.05),
+        (lambda x: rough(x, ROUGH[1]), tolerance / 5),
+    )
     for over, within in search:
-        place, slope = _settled(over, place, slope, aim=aim, within=within, resolution=resolution)
+        place, slope = _settled(
+            over, place, slope, aim=aim, within=within, resolution=resolution
+        )
     found = noises(place)
     if not found.max() < MOST / (1 + 2 * tolerance):
         raise ValueError(
@@ -121,7 +132,9 @@ def initial_noise(
         raise ValueError(
             f"target_epsilon {target_epsilon} is met by the smallest noise that mechanisms accept"
         )
-    place, _ = _settled(true, place, slope, aim=aim, within=tolerance / 2, resolution=resolution)
+    place, _ = _settled(
+        true, place, slope, aim=aim, within=tolerance / 2, resolution=resolution
+    )
     return Solved(math.exp(place), priced[place], iterations)
 
 
@@ -182,14 +195,18 @@ def iterations_within(
 
     has_noise(1)
     guess = _last(lambda n: rough(n, ROUGH[0]), 64, most, step=192, share=0.03)
-    guess = _last(lambda n: rough(n, ROUGH[1]), guess, most, step=max(guess // 50, 1), share=0.0)
+    guess = _last(
+        lambda n: rough(n, ROUGH[1]), guess, most, step=max(guess // 50, 1), share=0.0
+    )
     found = _last(true, guess, most, step=1, share=0.0)
     if not found:
         priced[0] = accountant([Release(release(noises[0]), 0)], delta=delta)
     return Solved(noises[0], priced[found], found)
 
 
-def _grouped(noises: Floats, groups: int, release: OneRelease, releases_each: int) -> list[Release]:
+def _grouped(
+    noises: Floats, groups: int, release: OneRelease, releases_each: int
+) -> list[Release]:
     """About what the noises cost: each group of like ones as the mean of their 1 / z^2.
 
     To leading order in 1 / z a Gaussian release costs in proportion to it, sampled or not, so the
@@ -251,7 +268,9 @@ def _settled(
     )
 
 
-def _last(over: Callable[[int], float], guess: int, most: int, *, step: int, share: float) -> int:
+def _last(
+    over: Callable[[int], float], guess: int, most: int, *, step: int, share: float
+) -> int:
     """The last whole number in [0, most] at which the rising `over` is <= 0; 0 always counts as so.
 
     From a guess outwards by steps that double, then by halves; to within that share of it.

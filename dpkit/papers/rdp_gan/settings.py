@@ -78,7 +78,9 @@ class LossValueNoise:
 
     def ledger(self, **_: object) -> list[Release]:
         """No guarantee."""
-        reason = "noise on the value of a loss is a constant for the gradient: updates have none"
+        reason = (
+            "noise on the value of a loss is a constant for the gradient: updates have none"
+        )
         return [Release(NoGuarantee(reason))]
 
 
@@ -154,7 +156,9 @@ class GradientNoise:
         """`each` releases at the noise of each of `iterations` iterations."""
 
         def release(noise_multiplier: float) -> object:
-            return mechanism(sampling, noise_multiplier=noise_multiplier, public_size=public_size)
+            return mechanism(
+                sampling, noise_multiplier=noise_multiplier, public_size=public_size
+            )
 
         priced = noise_ledger(self.schedule, steps=iterations, release=release)  # type: ignore[arg-type]
         return [Release(entry.mechanism, each * entry.count) for entry in priced]
@@ -196,7 +200,13 @@ class RdpGanSettings:
         chosen: how the settings came about, where it is not as published.
     """
 
-    noise: LossValueNoise | MultiplicativeNoise | OutputErrorNoise | ParameterNoise | GradientNoise
+    noise: (
+        LossValueNoise
+        | MultiplicativeNoise
+        | OutputErrorNoise
+        | ParameterNoise
+        | GradientNoise
+    )
     sampling: PoissonSampling | ShuffledBatches
     generator_optimizer: Adam
     discriminator_optimizer: Adam

@@ -234,9 +234,14 @@ def figure_5(stored: Stored) -> dict[str, tuple[list[int], list[float]]]:
         **READINGS,
         **{f"repaired-constant-{e:g}": f"repaired, epsilon {e:g}" for e in EPSILONS},
     }
-    curves = {title: [one["curve"] for one in values(stored, key)] for key, title in names.items()}
+    curves = {
+        title: [one["curve"] for one in values(stored, key)] for key, title in names.items()
+    }
     return {
-        title: (some[0]["iterations"], np.mean([one["accuracy"] for one in some], axis=0).tolist())
+        title: (
+            some[0]["iterations"],
+            np.mean([one["accuracy"] for one in some], axis=0).tolist(),
+        )
         for title, some in curves.items()
         if some
     }
@@ -245,7 +250,8 @@ def figure_5(stored: Stored) -> dict[str, tuple[list[int], list[float]]]:
 def figure_7(stored: Stored, attribute: int) -> dict[str, list[float]]:
     """The PMF of one attribute in what each method generates, mean over seeds."""
     pmfs = {
-        title: [one[attribute] for one in _scores(stored, key, "pmf")] for title, key in METHODS
+        title: [one[attribute] for one in _scores(stored, key, "pmf")]
+        for title, key in METHODS
     }
     return {title: np.mean(some, axis=0).tolist() for title, some in pmfs.items() if some}
 
@@ -337,13 +343,16 @@ def _mean_and_range(name: str, numbers: list[float]) -> dict[str, Any]:
 def _scores(stored: Stored, key: str, score: str, iterations: int | None = None) -> list[Any]:
     """A score of each seed's run, at `iterations` or at its end."""
     at = [
-        one["scores"].get(str(iterations or one["iterations"]), {}) for one in values(stored, key)
+        one["scores"].get(str(iterations or one["iterations"]), {})
+        for one in values(stored, key)
     ]
     return [scores[score] for scores in at if score in scores]
 
 
 SHOWN = (
-    Shown("Table II: the largest loss, and the sensitivity that follows", ("table_2",), table_2),
+    Shown(
+        "Table II: the largest loss, and the sensitivity that follows", ("table_2",), table_2
+    ),
     Shown("Table III: errors of attributes' PMFs (eq. 22)", ("table_5",), table_3),
     Shown(
         "Table IV: accuracy of generated digits by a classifier of real ones",

@@ -165,7 +165,9 @@ def _census(scale: str) -> RdpGanTask:
     unused = torch.zeros(len(encoded), dtype=torch.int64)
     data = Data(encoded, unused, PUBLIC_SIZES["census"][scale])
     name = train.attrs["name"]
-    checksums = {f"{name} {w}": f.attrs["checksum"] for f, w in ((train, "train"), (test, "test"))}
+    checksums = {
+        f"{name} {w}": f.attrs["checksum"] for f, w in ((train, "train"), (test, "test"))
+    }
     return RdpGanTask("census", data, CHANGES["census"], checksums, accuracy, judge, correct)
 
 
@@ -315,7 +317,9 @@ def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> NDArray[np.int64]:
             f"codes must have shape (rows, {len(sizes)}), at least one row, got {array.shape}"
         )
     if array.dtype.kind not in "iu":
-        raise ValueError(f"codes must be integers, got {array.dtype}; encode labels as 0, 1, ..")
+        raise ValueError(
+            f"codes must be integers, got {array.dtype}; encode labels as 0, 1, .."
+        )
     outside = (array < 0) | (array >= np.array(sizes))
     if outside.any():
         row, column = np.argwhere(outside)[0]

@@ -39,7 +39,9 @@ def sensitivity(largest_loss: float, *, batch_size: int) -> float:
     return largest_loss / batch_size
 
 
-def theorem_1(order: float, *, sample_rate: float, sensitivity: float, noise_std: float) -> float:
+def theorem_1(
+    order: float, *, sample_rate: float, sensitivity: float, noise_std: float
+) -> float:
     """Theorem 1: Renyi epsilon of one release, q a^2 dS^2 / (2 (a - 1) s^2).
 
     Not a bound: step (d) of its proof (eq. 26) drops positive terms of a series.
@@ -69,7 +71,9 @@ def lemma_1_divergence(renyi_epsilon: float, *, order: float, releases: int) -> 
     return 2 * order * releases * renyi_epsilon**2
 
 
-def condition_of_theorem_2(renyi_epsilon: float, *, discriminator_steps: int, delta: float) -> bool:
+def condition_of_theorem_2(
+    renyi_epsilon: float, *, discriminator_steps: int, delta: float
+) -> bool:
     """Whether log(1 / delta) >= eps^2 n_d, eps the Renyi epsilon of one discriminator step."""
     checks.non_negative(renyi_epsilon=renyi_epsilon)
     return discriminator_steps <= most_steps(renyi_epsilon, delta=delta)
@@ -113,7 +117,9 @@ def theorem_2(
         ConditionFails: log(1 / delta) < eps^2 n_d.
         ValueError: bad input.
     """
-    renyi = theorem_1(order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std)
+    renyi = theorem_1(
+        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std
+    )
     if not condition_of_theorem_2(renyi, discriminator_steps=discriminator_steps, delta=delta):
         raise ConditionFails(
             f"Theorem 2 asks for log(1 / delta) >= eps^2 n_d, got {math.log(1 / delta):.4g} and "

@@ -84,7 +84,10 @@ def write(
 
 
 def _section(
-    paper: ModuleType, asked: Sequence[Sweep], stored: Mapping[str, Stored], results: Path | None
+    paper: ModuleType,
+    asked: Sequence[Sweep],
+    stored: Mapping[str, Stored],
+    results: Path | None,
 ) -> dict[str, Any]:
     """One paper's section; of each verdict its name, its mark, and how many claims have it."""
     tables = [_table(one, stored[one.table], results) for one in asked]
@@ -166,7 +169,9 @@ def _template() -> Any:
     env.filters |= {
         "shown": text,
         "epsilon": epsilon,
-        "ticked": lambda words: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(words)))),
+        "ticked": lambda words: Markup(
+            re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(words)))
+        ),
         "inline": lambda png: f"data:image/png;base64,{b64encode(png).decode()}",
     }
     return env.get_template("page.html")

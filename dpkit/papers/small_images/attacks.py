@@ -80,7 +80,9 @@ class Repeated:
                 "absent and present must hold at least 2 scores each, to choose by one"
             )
         first, rest = split(absent, present, share=CHOOSING, rng=rng)
-        tried = np.quantile(np.concatenate(first), np.linspace(0, 1, THRESHOLDS), method="nearest")
+        tried = np.quantile(
+            np.concatenate(first), np.linspace(0, 1, THRESHOLDS), method="nearest"
+        )
         values = self.shown(first, tried, delta=delta, confidence=confidence)
         best, needed = np.unravel_index(values.argmax(), values.shape)
         found = self.shown(rest, tried[[best]], delta=delta, confidence=confidence)[0, needed]
@@ -114,7 +116,10 @@ class Repeated:
 DELTA = SETTINGS.target_delta
 BATCHES = PUBLIC_SIZE // SETTINGS.expected_batch_size  # whole ones of a pass: 468
 WEIGHTS_SEED, IMAGES_SEED = 1, 5
-OTHERS, CAPACITY = 3, 8  # records beside the one, and the critic's width, where a step is measured
+OTHERS, CAPACITY = (
+    3,
+    8,
+)  # records beside the one, and the critic's width, where a step is measured
 
 
 @cache
@@ -173,7 +178,9 @@ def passes_seen(noise: float, epochs: int, rng: np.random.Generator, trials: int
     return runs.left_out(rng, trials, shift=moved, batches=BATCHES, epochs=epochs)
 
 
-def shuffled(name: str, says: str, noise: float, epochs: int, trials: int, **more: Any) -> Target:
+def shuffled(
+    name: str, says: str, noise: float, epochs: int, trials: int, **more: Any
+) -> Target:
     """Whole passes of a run of Figure 2; the paper prints no epsilon, its code charges one."""
     run = FIGURE_2[noise]
     return Target(
@@ -270,7 +277,10 @@ def xie(name: str, says: str, *, size: int, iterations: int, trials: int) -> Tar
         "likelihood ratio.",
         scores=scores,
         trials=trials,
-        assumes=(KNOWN, "the record's gradient is as long as the stated bound c_g in every batch"),
+        assumes=(
+            KNOWN,
+            "the record's gradient is as long as the stated bound c_g in every batch",
+        ),
         settings={
             "noise_std": run.noise_std,
             "gradient_bound": run.gradient_bound,

@@ -43,7 +43,11 @@ from dpkit.privacy import Mechanism, shuffled
 
 DEFAULT_BETA_1 = 0.9  # of Adam in PyTorch and TensorFlow; the second, 0.999
 NAMED = ("MNIST", "CIFAR-10")  # in the introduction, of Zhang et al.
-ZHANG = ("MNIST", "CelebA", "LSUN")  # section 5.1 of Zhang et al., and their repository's README
+ZHANG = (
+    "MNIST",
+    "CelebA",
+    "LSUN",
+)  # section 5.1 of Zhang et al., and their repository's README
 METHODS: Mapping[str, Callable[[Floats], Floats]] = {
     "RMSprop": rmsprop,
     "Adagrad": adagrad,
@@ -122,7 +126,9 @@ def by_norm() -> Curve:
     return curve(norms, partial(adam_difference, 1.0), "clip norm", "relative difference")
 
 
-MOST_TENSORS = 9  # of a dpGAN critic (4 convolutions' weights and biases, a last layer's weight)
+MOST_TENSORS = (
+    9  # of a dpGAN critic (4 convolutions' weights and biases, a last layer's weight)
+)
 PUBLISHED, BEFORE_2018 = BeaulieuJones(), BeaulieuJones(noise_times_norm_squared=True)
 
 
@@ -190,7 +196,9 @@ def xie(noise_std: int) -> Claim:
 EARLIER = "text: section 3.1, on "
 ADAM_SAYS = "text: section 3.2.1, eq. 9"
 SCRIPT = EARLIER + "Xie et al.; their code: test.py"
-BEAULIEU = EARLIER + "Beaulieu-Jones et al.; their code: dp_gan.py, custom_keras/noisy_optimizers"
+BEAULIEU = (
+    EARLIER + "Beaulieu-Jones et al.; their code: dp_gan.py, custom_keras/noisy_optimizers"
+)
 
 CLAIMS: tuple[Claim, ...] = (
     *(at_40_epochs(noise) for noise in FIGURE_2),
@@ -203,7 +211,10 @@ CLAIMS: tuple[Claim, ...] = (
         "more than the Poisson accountant charges for 40; Poisson batches repair it. Where a "
         "record is replaced by another, the 40 passes cost between 11.7 and 133.2.",
         curve=lambda: curve(
-            np.linspace(0.5, 1.0, 11), shuffled_at_least, "noise multiplier", "epsilon, at least"
+            np.linspace(0.5, 1.0, 11),
+            shuffled_at_least,
+            "noise multiplier",
+            "epsilon, at least",
         ),
         believed=lambda value: value <= spent(1.0),
         code=Code(
@@ -318,8 +329,12 @@ CLAIMS: tuple[Claim, ...] = (
         "The code divides the noise by the root of the batch size: by 8 at batch 64 on one device.",
         stated=8.0,
         tolerance=1e-9,
-        curve=lambda: curve(range(1, 257), lambda b: noise_too_small(int(b)), "batch", "factor"),
-        code=Code(was="noise_std = z * C / sqrt(batch)", should="noise_std = z * C", cause="noise"),
+        curve=lambda: curve(
+            range(1, 257), lambda b: noise_too_small(int(b)), "batch", "factor"
+        ),
+        code=Code(
+            was="noise_std = z * C / sqrt(batch)", should="noise_std = z * C", cause="noise"
+        ),
     ),
     claim(
         "zhang-groups-factor-10",
@@ -332,8 +347,12 @@ CLAIMS: tuple[Claim, ...] = (
         "ten times takes a hundred groups.",
         stated=10.0,
         tolerance=0.5,
-        curve=lambda: curve(range(1, 101), lambda k: groups_factor(int(k)), "groups", "length / C"),
-        code=Code(was="length = C * groups", should="length = C * sqrt(groups)", cause="formula"),
+        curve=lambda: curve(
+            range(1, 101), lambda k: groups_factor(int(k)), "groups", "length / C"
+        ),
+        code=Code(
+            was="length = C * groups", should="length = C * sqrt(groups)", cause="formula"
+        ),
     ),
     *(xie(noise_std) for noise_std in (5, 10, 15)),
     claim(
@@ -365,7 +384,9 @@ CLAIMS: tuple[Claim, ...] = (
         "natural one, and 25 is 5 times the decimal one.",
         believed=lambda value: value <= Xie(5).published_epsilon(),
         code=Code(
-            was="n_d * log10(1 / delta) = 25", should="n_d * log(1 / delta) = 57.6", cause="formula"
+            was="n_d * log10(1 / delta) = 25",
+            should="n_d * log(1 / delta) = 57.6",
+            cause="formula",
         ),
     ),
     claim(
@@ -389,7 +410,9 @@ CLAIMS: tuple[Claim, ...] = (
         "classifier-accuracy",
         "text: section 3.2",
         "The classifier of the inception scores has an accuracy of 99.6 % on the test set.",
-        lambda: store.load(PAPER, "classifier", scale="reduced")["mnist"]["values"]["accuracy"],
+        lambda: store.load(PAPER, "classifier", scale="reduced")["mnist"]["values"][
+            "accuracy"
+        ],
         "The kit's own, built as the code has it and trained on MNIST's training "
         "images (a stored run), is right on this share of the 10,000 test images.",
         stated=0.996,

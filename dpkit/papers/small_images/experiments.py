@@ -45,7 +45,9 @@ COLUMNS = (
 )
 
 
-def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+def plan_runs(
+    plan: str, *, scale: str, seeds: int, device: str, progress: Progress
+) -> list[Part]:
     """Scores of a figure's runs on MNIST (reduced: smaller networks, tens of minutes a run).
 
     The plan is "common" or a figure's; scale "small" takes the digits, 12 steps of tiny networks.
@@ -138,18 +140,24 @@ class FidCurve(NamedTuple):
         run, device = self.run, self.run.device
         classifier = judge(CLASSIFIERS[run.records], device=device, progress=run.progress)
         images = as_images(datasets.load(run.records, split="train"), device)
-        data = Data(images, torch.zeros(len(images), dtype=torch.int64, device=device), run.size)
+        data = Data(
+            images, torch.zeros(len(images), dtype=torch.int64, device=device), run.size
+        )
         gan = algorithm.new_gan(run.settings, seed=run.seed, device=device)
 
         curve = self._begun()
         left = self.points()[-1] - (curve["steps"] or [0])[-1]
-        with closing(self._steps(gan, data, classifier, curve)) as steps:  # stored on an error too
+        with closing(
+            self._steps(gan, data, classifier, curve)
+        ) as steps:  # stored on an error too
             run.finish(steps, total=left)
         run.keep(gan.averaged_net)
         values = {"curve": curve, "accuracy": classifier.accuracy, **self._spent()}
         samples = None
         if self.samples:
-            made = algorithm.generate(gan, SHOWN, settings=run.settings, rng=run.rng("samples"))
+            made = algorithm.generate(
+                gan, SHOWN, settings=run.settings, rng=run.rng("samples")
+            )
             samples = as_bytes(made[:, 0])
         run.forget()
         return run.result(values, classifier.checksums, samples)

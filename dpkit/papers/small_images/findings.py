@@ -115,7 +115,9 @@ class _Plateaus:
                 key = float(value(part["provenance"]["settings"]))
                 curves.setdefault(key, []).append(part["values"]["curve"])
         self.curves = dict(sorted(curves.items()))
-        self.seeds = {key: [plateau(c) for c in several] for key, several in self.curves.items()}
+        self.seeds = {
+            key: [plateau(c) for c in several] for key, several in self.curves.items()
+        }
         level = level_of(parts)
         self.small = None if level is None else SMALL * (level - 1)
         scales = {part["provenance"]["scale"] for part in parts.values()}
@@ -244,7 +246,8 @@ def _between(of: _Plateaus, *sentence: str) -> Finding:
         sentence,
         reached,
         confirmed=any(
-            all(of.apart(one, end, pairs=len(between))[0] > 0 for end in ends) for one in between
+            all(of.apart(one, end, pairs=len(between))[0] > 0 for end in ends)
+            for one in between
         ),
         refuted=any(
             all(of.apart(one, end, pairs=len(ends))[1] < 0 for one in between) for end in ends

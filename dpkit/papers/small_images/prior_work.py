@@ -97,7 +97,9 @@ class BeaulieuJones:
     noise_times_norm_squared: bool = False
 
     def __post_init__(self) -> None:
-        checks.positive(noise_multiplier=self.noise_multiplier, max_grad_norm=self.max_grad_norm)
+        checks.positive(
+            noise_multiplier=self.noise_multiplier, max_grad_norm=self.max_grad_norm
+        )
         checks.whole(1, batch_size=self.batch_size, epochs=self.epochs)
         checks.whole(self.batch_size, records=self.records)
 

@@ -9,7 +9,12 @@ from dpkit.common import checks
 from dpkit.common.records import SCALES
 from dpkit.privacy import Mechanism, NoGuarantee, Release, calibrate
 from dpkit.privacy.clipping import FlatClipping, Unclipped
-from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
+from dpkit.privacy.sampling import (
+    SHUFFLED_AS_POISSON,
+    PoissonSampling,
+    ShuffledBatches,
+    mechanism,
+)
 from dpkit.privacy.schedules import Constant
 from dpkit.training import Adam
 
@@ -25,7 +30,9 @@ REDUCED_STEPS = 3_000
 REDUCED_STEPS_BY_CAPACITY = 2_000  # in Figure 3, whose largest networks take the longest
 REDUCED_CAPACITY = 16  # but in Figure 3
 REDUCED_CAPACITIES = (8, 16, 32, 64, 96, 128)  # the paper's, and two smaller ones of ours
-REDUCED_NOISE = 0.462  # the least, in thousandths, with which these steps cost 10 at most, by RDP
+REDUCED_NOISE = (
+    0.462  # the least, in thousandths, with which these steps cost 10 at most, by RDP
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,9 @@ class SmallImagesSettings:
                     f"generator_decay must lie in [0, 1), 1 excluded, got {self.generator_decay}"
                 )
         if not isinstance(self.clipping, FlatClipping | Unclipped):
-            raise ValueError(f"clipping must be FlatClipping or Unclipped(), got {self.clipping!r}")
+            raise ValueError(
+                f"clipping must be FlatClipping or Unclipped(), got {self.clipping!r}"
+            )
         if self.target_epsilon is not None:
             checks.positive(target_epsilon=self.target_epsilon)
         if self.noise_multiplier > 0 and isinstance(self.clipping, Unclipped):
@@ -213,7 +222,9 @@ def small(
     """The same method in less time: smaller networks, fewer records a batch, fewer steps."""
     sampling = replace(settings.sampling, expected_batch_size=batch_size)
     chosen = None if settings.chosen is None else "as at paper scale, smaller and shorter"
-    return replace(settings, sampling=sampling, max_steps=steps, capacity=capacity, chosen=chosen)
+    return replace(
+        settings, sampling=sampling, max_steps=steps, capacity=capacity, chosen=chosen
+    )
 
 
 # More noise, or epsilon 10 would be spent after 24 steps on so few records.
@@ -225,7 +236,10 @@ SMALL = replace(
 
 
 def reduced(
-    settings: SmallImagesSettings, *, capacity: int = REDUCED_CAPACITY, steps: int = REDUCED_STEPS
+    settings: SmallImagesSettings,
+    *,
+    capacity: int = REDUCED_CAPACITY,
+    steps: int = REDUCED_STEPS,
 ) -> SmallImagesSettings:
     """The same run on the same MNIST for a machine without accelerator: smaller and shorter.
 

@@ -88,7 +88,9 @@ def figure_3(stored: Stored) -> list[dict[str, Any]]:
 def common(stored: Stored) -> list[dict[str, Any]]:
     """The same of the runs that all figures show; `run` names them: base, non-private, repaired."""
     level = level_of(stored)
-    found = {key: [*seeds(stored, key).values()] for key in ("non-private", "base", "repaired")}
+    found = {
+        key: [*seeds(stored, key).values()] for key in ("non-private", "base", "repaired")
+    }
     return [{"run": key, **_row(parts, level)} for key, parts in found.items() if parts]
 
 

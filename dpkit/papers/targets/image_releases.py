@@ -70,7 +70,11 @@ def single_pixels(rng: np.random.Generator, trials: int) -> Scores:
         settings=settings,
         rng=rng,
     )
-    own = seen.counts[labels], seen.firsts[labels, pixels], seen.seconds[labels, pixels, pixels]
+    own = (
+        seen.counts[labels],
+        seen.firsts[labels, pixels],
+        seen.seconds[labels, pixels, pixels],
+    )
     scores = np.square(settings.weights) @ np.stack(own)
     return apart(scores / settings.sensitivity**2, included)
 
@@ -91,7 +95,9 @@ def random_images(rng: np.random.Generator, trials: int) -> Scores:
     included = coins(rng, 2 * trials)
     images = rng.integers(2, size=(included.size, *settings.shape)).astype(np.float64)
     labels = rng.integers(settings.classes, size=included.size)
-    seen = random_features.release(images[included], labels[included], settings=settings, rng=rng)
+    seen = random_features.release(
+        images[included], labels[included], settings=settings, rng=rng
+    )
     return apart(_along_embeddings(seen, images, labels), included)
 
 

@@ -116,7 +116,9 @@ def stored(target: Target) -> dict[str, Any] | None:
     if not path(target).exists():
         return None
     row = records.read_json(path(target))
-    same = records.alike(row["provenance"]["settings"], settings(target), within=records.SETTINGS)
+    same = records.alike(
+        row["provenance"]["settings"], settings(target), within=records.SETTINGS
+    )
     return {**row, "where": target.where} if same else None  # the file may have moved
 
 

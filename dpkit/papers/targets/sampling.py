@@ -24,7 +24,11 @@ from dpkit.privacy.sampling import ShuffledBatches
 
 DELTA = 1e-5
 COUNTS = (100, 100)  # of the other records' labels
-RECORDS, BATCH, WEIGHTS = 640, 64, 10_000  # where the divisor follows from the number of records
+RECORDS, BATCH, WEIGHTS = (
+    640,
+    64,
+    10_000,
+)  # where the divisor follows from the number of records
 DRAWN = 100  # records, and steps, where each step draws one record
 OPPOSITE = "the record's clipped gradient is opposite to all others'"
 CHUA = "Chua et al. 2024, How private are DP-SGD implementations? (ICML): common practice"
@@ -66,14 +70,18 @@ def largest_batch(
     return Scores(world(without), world(with_it))
 
 
-def between_classes(rng: np.random.Generator, trials: int, *, noise_multiplier: float) -> Scores:
+def between_classes(
+    rng: np.random.Generator, trials: int, *, noise_multiplier: float
+) -> Scores:
     """Log likelihood ratios of two models, each one release of all records of its class.
 
     In the first world the record is in one class, in the second in the other; its clipped gradient
     has the length C in either.
     """
     shift = 1 / checks.positive(noise_multiplier=noise_multiplier)
-    left, entered = (runs.poisson(rng, trials, shift=shift, rate=1.0, steps=1) for _ in range(2))
+    left, entered = (
+        runs.poisson(rng, trials, shift=shift, rate=1.0, steps=1) for _ in range(2)
+    )
     return Scores(entered.absent - left.present, entered.present - left.absent)
 
 
@@ -192,7 +200,9 @@ TARGETS: tuple[Target, ...] = (
         says="100 steps at noise 1 of one record each, out of 100, a record replaced by another.",
         where="Beaulieu-Jones et al. 2017 (code: greenelab/SPRINT_gan): batches of one record; the "
         "number of steps here is the kit's",
-        proven=partial(_price, [Release(WithoutReplacementGaussian(1.0 / 2, 1 / DRAWN), DRAWN)]),
+        proven=partial(
+            _price, [Release(WithoutReplacementGaussian(1.0 / 2, 1 / DRAWN), DRAWN)]
+        ),
         attack="The attacker knows all other records, whose gradients are alike, and adds up the "
         "log likelihood ratios of all noised gradients: an opposite one moves them by 2C.",
         scores=partial(runs.poisson, shift=2.0, rate=1 / DRAWN, steps=DRAWN),

@@ -42,11 +42,18 @@ class TrainedRun:
         """Noise, sampling and steps, as `Private` plans them."""
         batch_size = round(self.rate * self.records)
         asked = {"delta": DELTA, "steps": self.steps, "batch_size": batch_size}
-        return calibrated(self.epsilon, **asked, records=self.records, public_size=self.records)
+        return calibrated(
+            self.epsilon, **asked, records=self.records, public_size=self.records
+        )
 
     def asked(self) -> dict[str, Any]:
         """As attacks on training take it."""
-        return {"epsilon": self.epsilon, "delta": DELTA, "steps": self.steps, "rate": self.rate}
+        return {
+            "epsilon": self.epsilon,
+            "delta": DELTA,
+            "steps": self.steps,
+            "rate": self.rate,
+        }
 
     def proven(self) -> Guarantee:
         """The certified accountant's bound on all its steps."""
@@ -113,7 +120,12 @@ def generator_nearest(rng: np.random.Generator, trials: int) -> Scores:
 def _target(name: str, run: TrainedRun, **rest: Any) -> Target:
     settings = run.settings() | rest.pop("settings", {})
     return Target(
-        f"training/{name}", "mechanism", proven=run.proven, delta=DELTA, settings=settings, **rest
+        f"training/{name}",
+        "mechanism",
+        proven=run.proven,
+        delta=DELTA,
+        settings=settings,
+        **rest,
     )
 
 

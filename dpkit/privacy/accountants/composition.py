@@ -16,7 +16,18 @@ from dpkit.privacy.mechanisms import Floats, Mechanism
 
 BASIC = "basic composition (Dwork, Roth 2014, Thm 3.16)"
 ADVANCED = "advanced composition (Kairouz, Oh, Viswanath 2015, Thm 3.5)"
-SLACKS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99)  # shares of delta that are tried
+SLACKS = (
+    0.001,
+    0.01,
+    0.05,
+    0.1,
+    0.2,
+    0.3,
+    0.5,
+    0.7,
+    0.9,
+    0.99,
+)  # shares of delta that are tried
 LARGEST_EPSILON = 1e21  # a release that needs more counts as unbounded
 VANISHED = 1e-100  # a delta below it is on its way to 0 by underflow, not by pure DP
 ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta

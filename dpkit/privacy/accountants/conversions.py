@@ -94,7 +94,9 @@ def least_rdp(orders: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
             s = (low + high) / 2
             p, _, heads, tails = coins(s)
             # slope = h(p/q) - h((1-p)/(1-q)),  h(r) = r^(a-1) (a - (a-1) exp(-epsilon) r)
-            left = (orders - 1) * heads + np.log(np.maximum(1 - (orders - 1) * np.exp(-s), 0.0))
+            left = (orders - 1) * heads + np.log(
+                np.maximum(1 - (orders - 1) * np.exp(-s), 0.0)
+            )
             right = (orders - 1) * tails
             right += np.log(orders - (orders - 1) * np.exp(tails - epsilon))
             falling = (p < 1) & (left - right < 0)
@@ -104,8 +106,17 @@ def least_rdp(orders: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
         second = np.where(p < 1, second, -np.inf)
         # lowered by more than its rounding error, so that the bisections end on the private side
         # both logs have errors of their own, which the power (a - 1) multiplies
-        logs = 4 + np.abs(np.log(p)) + np.abs(log_q) + np.abs(np.log(delta)) + np.abs(low) + epsilon
-        rounding = 2 + np.abs(first) + np.where(p < 1, np.abs(second), 0.0) + (orders - 1) * logs
+        logs = (
+            4
+            + np.abs(np.log(p))
+            + np.abs(log_q)
+            + np.abs(np.log(delta))
+            + np.abs(low)
+            + epsilon
+        )
+        rounding = (
+            2 + np.abs(first) + np.where(p < 1, np.abs(second), 0.0) + (orders - 1) * logs
+        )
         found = (np.logaddexp(first, second) - 4e-16 * rounding) / (orders - 1)
     # delta >= 1 / alpha: the slope stays negative up to p = 1
     at_end = epsilon - np.log1p(-delta)

@@ -72,7 +72,9 @@ class RenyiFilter:
         self._epsilon = float(_converted(self._rule, self._orders, self._budget, delta))
         self._spent = Fraction(0)  # exact: no sum of floats that could fall short
         self._assumptions: dict[str, None] = {}
-        self._lock = Lock()  # between the look at what is left and the charge nobody else charges
+        self._lock = (
+            Lock()
+        )  # between the look at what is left and the charge nobody else charges
 
     @classmethod
     def for_target(
@@ -202,7 +204,9 @@ def budget(
         if _converted(rule, orders, value, delta) <= target_epsilon:
             return value
         value -= ROUNDING * value  # the inverse and the conversion round apart
-    raise ArithmeticError(f"no Renyi divergence at order {order:g} is proven to be within target")
+    raise ArithmeticError(
+        f"no Renyi divergence at order {order:g} is proven to be within target"
+    )
 
 
 def best_order(
@@ -261,7 +265,9 @@ def _converted(
 ) -> float:
     value = float(rule.epsilon(orders, np.full_like(orders, divergence), delta)[0])
     if math.isnan(value):
-        raise ArithmeticError(f"the {rule.name} conversion of {divergence} at {orders[0]} is NaN")
+        raise ArithmeticError(
+            f"the {rule.name} conversion of {divergence} at {orders[0]} is NaN"
+        )
     return value
 
 

@@ -15,7 +15,9 @@ from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import GaussianDp, gaussian
 
 EXACT = "Gaussian DP (Dong, Roth, Su 2022, Cor. 2.13 and 3.3)"
-CLT = "Gaussian DP, CLT: approximation (CLT), not an upper bound (Dong, Roth, Su 2022, Thm 3.5)"
+CLT = (
+    "Gaussian DP, CLT: approximation (CLT), not an upper bound (Dong, Roth, Su 2022, Thm 3.5)"
+)
 APPROXIMATE = "approximation: the privacy loss of all releases is taken to be normal (CLT)"
 LEAST = 5e-324  # the least positive number: a delta that vanished may be as large
 CLOSE = 1e-9  # relative, of two deltas that are the same but for rounding
@@ -78,7 +80,9 @@ def _guarantee(
     ledger: Ledger, epsilon: float, delta: float, exact: bool, lower: float = 0.0
 ) -> Guarantee:
     method, assume = (EXACT, "") if exact else (CLT, APPROXIMATE)
-    return ledger.guarantee(epsilon=epsilon, delta=delta, lower=lower, method=method, assume=assume)
+    return ledger.guarantee(
+        epsilon=epsilon, delta=delta, lower=lower, method=method, assume=assume
+    )
 
 
 def log_delta(mu: float, epsilon: float) -> float:

@@ -58,7 +58,9 @@ def delta(ledger: Releases, *, epsilon: float, moments: int = MOST_MOMENTS) -> G
     """The smallest delta that the moments prove at `epsilon` >= 0 (arguments as `epsilon`)."""
     ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
     lambdas, alpha = curve(ledger, moments)
-    logs = lambdas * (alpha / lambdas - epsilon)  # in this order no inf is subtracted from an inf
+    logs = lambdas * (
+        alpha / lambdas - epsilon
+    )  # in this order no inf is subtracted from an inf
     best = int(np.argmin(logs))
     value = max(float(np.exp(min(logs[best], 0.0))), LEAST) if alpha.any() else 0.0
     return _guarantee(ledger, epsilon, value, lambdas[best])
@@ -91,7 +93,9 @@ def exceeded_at(
     every = checks.whole(1, every=every)
     lambdas, alpha = curve(ledger, moments)
     if not alpha.any():
-        raise ValueError("the ledger costs nothing: no number of iterations exceeds the target")
+        raise ValueError(
+            "the ledger costs nothing: no number of iterations exceeds the target"
+        )
     # exceeded when iterations * alpha(lambda) > lambda epsilon + log(delta) for every lambda
     allowed = (lambdas * target_epsilon + np.log(target_delta)) / alpha
     return every * (int(np.floor(max(allowed.max(), 0.0) / every)) + 1)

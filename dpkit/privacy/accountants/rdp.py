@@ -43,7 +43,11 @@ def curve(ledger: Releases, orders: ArrayLike | None = None) -> tuple[Floats, Fl
 
 
 def epsilon(
-    ledger: Releases, *, delta: float, conversion: str = "improved", orders: ArrayLike | None = None
+    ledger: Releases,
+    *,
+    delta: float,
+    conversion: str = "improved",
+    orders: ArrayLike | None = None,
 ) -> Guarantee:
     """The smallest epsilon the ledger's RDP proves at `delta`.
 
@@ -125,7 +129,9 @@ def _least(
         # The best order of `optimal` is that of `improved` or somewhat below, as trials show. No
         # proof says that it has one valley alone, so the rest of the net is looked at too.
         best = table[0, np.argmin(table[2])]
-        around = np.clip(1 + (best - 1) * np.geomspace(0.25, 1.5, 64), table[0, 0], LARGEST_ORDER)
+        around = np.clip(
+            1 + (best - 1) * np.geomspace(0.25, 1.5, 64), table[0, 0], LARGEST_ORDER
+        )
         table = _joined(table, _table(ledger, np.setdiff1d(around, table[0]), first))
         table[2] = score(rule, table[0], table[1])
         table = _searched(ledger, table, partial(score, rule), rounds=2)
@@ -133,7 +139,9 @@ def _least(
     return value, f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
 
 
-def _table(ledger: Ledger, orders: ArrayLike, score: Callable[[Floats, Floats], Floats]) -> Floats:
+def _table(
+    ledger: Ledger, orders: ArrayLike, score: Callable[[Floats, Floats], Floats]
+) -> Floats:
     """(3, n): orders, the ledger's RDP, the score."""
     tried = as_orders(orders)
     rdp = ledger.rdp(tried)

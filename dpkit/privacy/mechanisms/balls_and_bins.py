@@ -147,7 +147,9 @@ class _Atoms(NamedTuple):
         def masses(edges: Floats) -> Floats:
             ends = np.searchsorted(self.losses, edges, side="right")
             starts, ends = np.append(0, ends), np.append(ends, self.losses.size)
-            found = np.stack([np.add.reduceat(np.append(w, 0.0), starts) for w in (self.p, self.q)])
+            found = np.stack(
+                [np.add.reduceat(np.append(w, 0.0), starts) for w in (self.p, self.q)]
+            )
             found[:, starts == ends] = 0.0  # where reduceat gives the next atom
             found[[0, 1], [-1, 0]] += self.lost
             return found

@@ -35,7 +35,9 @@ def rounding(masses: Floats) -> Floats:
 
     A normal tail at z has the relative error of z times z^2, which is about 2 |log mass|.
     """
-    exponents = np.frexp(np.maximum(masses, LEAST_MASS))[1]  # -log(mass) <= log(2) (1 - exponent)
+    exponents = np.frexp(np.maximum(masses, LEAST_MASS))[
+        1
+    ]  # -log(mass) <= log(2) (1 - exponent)
     return UNIT * (24.0 + 8.4 * (1 - exponents))
 
 

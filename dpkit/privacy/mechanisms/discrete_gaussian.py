@@ -33,7 +33,9 @@ from dpkit.privacy.mechanisms.base import (
     moved_by,
 )
 
-SMOOTH = 3.0  # scale from which sums and integrals over the line agree to exp(-2 pi^2 9) = 1e-77
+SMOOTH = (
+    3.0  # scale from which sums and integrals over the line agree to exp(-2 pi^2 9) = 1e-77
+)
 LONGEST_TABLE = 3000.0  # scale up to which tails are summed term by term
 REACH = 39.0  # scales beyond which exp(-x^2 / (2 sigma^2)) is below 1e-330
 ROUNDED = 1e3  # scale from which on the profile is rounded up
@@ -140,7 +142,9 @@ class DiscreteGaussian:
         return np.floor(x + np.minimum(1e-15 * (np.abs(x) + half), 0.5))
 
     def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("the discrete Gaussian is priced by its exact profile; no mu is known")
+        raise Unsupported(
+            "the discrete Gaussian is priced by its exact profile; no mu is known"
+        )
 
 
 def _log_theta_ratio(offset: Floats, scale: float) -> Floats:
@@ -219,7 +223,9 @@ def _between(last: Floats, scale: float) -> Floats:
     upper = np.concatenate([[False], upper, [True]])
     left, right = beyond[:-1], beyond[1:]
     straddling = ~upper[:-1] & upper[1:]
-    return np.where(straddling, 1.0 - left - right, np.where(upper[1:], left - right, right - left))
+    return np.where(
+        straddling, 1.0 - left - right, np.where(upper[1:], left - right, right - left)
+    )
 
 
 class Randomness(Protocol):
@@ -247,7 +253,11 @@ def sample(size: int, *, variance: Fraction | int, rng: Randomness) -> list[int]
     """
     checks.whole(size=size)
     _check_source(rng)
-    if isinstance(variance, bool) or not isinstance(variance, int | Fraction) or not variance > 0:
+    if (
+        isinstance(variance, bool)
+        or not isinstance(variance, int | Fraction)
+        or not variance > 0
+    ):
         raise ValueError(f"variance must be an int or Fraction > 0, got {variance!r}")
     n, d = variance.numerator, variance.denominator
     t = isqrt(n // d) + 1

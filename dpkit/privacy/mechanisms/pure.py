@@ -138,7 +138,9 @@ class RandomizedResponse:
     categories: int = 2
     adjacency: Adjacency = "replace-one"
     hides_participation: ClassVar[bool] = False
-    assumptions = ("each record is randomised by itself, and its answer is all that is seen of it",)
+    assumptions = (
+        "each record is randomised by itself, and its answer is all that is seen of it",
+    )
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -183,7 +185,9 @@ class RandomizedResponse:
         def masses(edges: Floats) -> Floats:
             cells = np.searchsorted(edges, [-eps, 0.0, eps], side="left")
             size = edges.size + 1
-            return np.stack([np.bincount(cells, w, size).astype(np.float64) for w in (p, p[::-1])])
+            return np.stack(
+                [np.bincount(cells, w, size).astype(np.float64) for w in (p, p[::-1])]
+            )
 
         return PrivacyLoss(masses, (-eps, 2 * eps) if self.categories == 2 else (-eps, eps))
 
@@ -194,7 +198,9 @@ class RandomizedResponse:
         mu = Phi^-1(truth) - Phi^-1(p).
         """
         truth, wrong = self._truth, self._truth * np.exp(-self.epsilon)
-        if self.epsilon < 0.5:  # both are close: integrate the derivative of Phi^-1 between them
+        if (
+            self.epsilon < 0.5
+        ):  # both are close: integrate the derivative of Phi^-1 between them
             nodes, weights = np.polynomial.legendre.leggauss(20)
             at = ndtri(wrong + (truth - wrong) * (nodes + 1) / 2)
             slope = np.sqrt(2 * np.pi) * np.exp(at * at / 2)

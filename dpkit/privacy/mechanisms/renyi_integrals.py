@@ -114,7 +114,9 @@ def _integrals(orders: Floats, q: float, noise: float, *, two_sided: bool) -> Fl
     if points is None:
         if orders.size == 1:
             return np.array([np.inf])
-        return np.concatenate([_integrals(a[None], q, noise, two_sided=two_sided) for a in orders])
+        return np.concatenate(
+            [_integrals(a[None], q, noise, two_sided=two_sided) for a in orders]
+        )
     forward, back = (points / noise - 0.5 / noise**2, -points / noise - 0.5 / noise**2)
     log_ratio, ratio_less_1 = _log_mixture(forward, q)  # P over N(0)
     log_weight = -points * points / 2
@@ -131,13 +133,17 @@ def _integrals(orders: Floats, q: float, noise: float, *, two_sided: bool) -> Fl
     return np.concatenate(sums) + np.log(step) - 0.5 * np.log(2 * np.pi)
 
 
-def _grid(order: float, q: float, noise: float, *, two_sided: bool) -> tuple[Floats | None, float]:
+def _grid(
+    order: float, q: float, noise: float, *, two_sided: bool
+) -> tuple[Floats | None, float]:
     """Trapezoidal points in t and their step; None where there would be too many.
 
     The integrand is analytic up to Im t = pi * noise, where a mixture has its zeros. With two
     mixtures one is divided by, so d stays where |mixture| > cos(angle / 2) of its real value.
     """
-    if noise < LITTLE:  # amplification no longer shows, and places beyond 2^53 steps have no names
+    if (
+        noise < LITTLE
+    ):  # amplification no longer shows, and places beyond 2^53 steps have no names
         return None, 1.0
     angle = min(0.95 * np.pi, 6.0 / noise)
     if two_sided:

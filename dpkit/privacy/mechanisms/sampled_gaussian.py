@@ -164,7 +164,9 @@ class SampledGaussian:
             return Gaussian(self.noise_multiplier, self.adjacency).profile(eps)
         # H(-epsilon) = 1 - e^-epsilon (1 - H'(epsilon)), H' the other direction
         size = np.abs(eps)
-        above = self._amplified(size) if self.adjacency == "add-remove" else self._mirrored(size)
+        above = (
+            self._amplified(size) if self.adjacency == "add-remove" else self._mirrored(size)
+        )
         below = -np.expm1(-size) + np.exp(-size) * above[::-1]
         return np.where(eps >= 0, above, below)
 
@@ -258,7 +260,9 @@ class DiagonalGaussian(PricedAsOne):
     noise_multipliers: tuple[float, ...]
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
-    assumptions = ("each coordinate's clipping bound and noise are fixed without the private data",)
+    assumptions = (
+        "each coordinate's clipping bound and noise are fixed without the private data",
+    )
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -321,7 +325,9 @@ class GroupedGaussian(PricedAsOne):
     def one(self) -> SampledGaussian:
         """The sampled Gaussian that costs the same."""
         own = self.noise_multiplier
-        noise = effective_noise(own) if isinstance(own, tuple) else own / math.sqrt(self.groups)
+        noise = (
+            effective_noise(own) if isinstance(own, tuple) else own / math.sqrt(self.groups)
+        )
         return SampledGaussian(noise, self.sample_rate, self.adjacency)
 
     @property
@@ -392,7 +398,9 @@ class GroupSampledGaussian:
         """One record that costs the same, where the number of the group's in a batch is known."""
         if 0 < self.sample_rate < 1 and self.group_size > 1:
             return None
-        return SampledGaussian(max(self.noise_multiplier / self.group_size, 1e-9), self.sample_rate)
+        return SampledGaussian(
+            max(self.noise_multiplier / self.group_size, 1e-9), self.sample_rate
+        )
 
     @cached_property
     def _weights(self) -> Floats:
@@ -402,7 +410,9 @@ class GroupSampledGaussian:
 
     def rdp(self, orders: ArrayLike) -> Floats:
         as_orders(orders)
-        raise Unsupported("groups of sampled records have no Renyi DP here; use the accountant pld")
+        raise Unsupported(
+            "groups of sampled records have no Renyi DP here; use the accountant pld"
+        )
 
     def gaussian_dp(self) -> GaussianDp:
         raise Unsupported("no mu of Gaussian DP is known for groups; use the accountant pld")
@@ -437,7 +447,8 @@ class GroupSampledGaussian:
     def _mixed(self, of: Callable[[Floats], Floats], x: Floats) -> Floats:
         """The mean over j of what `of` gives for N(j, s^2) at outputs x, by a tree of sums."""
         parts = [
-            weight * of((x - j) / self.noise_multiplier) for j, weight in enumerate(self._weights)
+            weight * of((x - j) / self.noise_multiplier)
+            for j, weight in enumerate(self._weights)
         ]
         while len(parts) > 1:
             pairs = [a + b for a, b in zip(parts[::2], parts[1::2], strict=False)]

@@ -58,7 +58,9 @@ class TruncatedPoissonGaussian:
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         check_noise(self.noise_multiplier)
-        SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)  # refuses the rest
+        SampledGaussian(
+            self.noise_multiplier, self.sample_rate, self.adjacency
+        )  # refuses the rest
         checks.whole(1, most=self.most, records=self.records)
 
     @property

@@ -241,7 +241,11 @@ class WarmGenerator(nn.Module):
 def _basis(settings: WarmGanSettings) -> Tensor:
     """The moments' orthonormal cosines, (features, pixels); all pixels where they have none."""
     basis = settings.moments.basis
-    return torch.eye(prod(settings.moments.shape)) if basis is None else torch.tensor(basis).float()
+    return (
+        torch.eye(prod(settings.moments.shape))
+        if basis is None
+        else torch.tensor(basis).float()
+    )
 
 
 def new_critic(settings: WarmGanSettings) -> nn.Module:
@@ -273,4 +277,6 @@ def _convolutions(settings: WarmGanSettings) -> nn.Module:
 
 
 def _head(inputs: int, features: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(inputs, features), nn.LeakyReLU(SLOPE), nn.Linear(features, 1))
+    return nn.Sequential(
+        nn.Linear(inputs, features), nn.LeakyReLU(SLOPE), nn.Linear(features, 1)
+    )

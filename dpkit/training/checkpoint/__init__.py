@@ -29,7 +29,14 @@ from dpkit.common.files import write_bytes
 from dpkit.training import distributed
 from dpkit.training.checkpoint import ledger
 from dpkit.training.checkpoint.ledger import Charged, spent
-from dpkit.training.device import WORDS, device_label, draws_put_back, filled, same_sums, sums_of
+from dpkit.training.device import (
+    WORDS,
+    device_label,
+    draws_put_back,
+    filled,
+    same_sums,
+    sums_of,
+)
 from dpkit.training.types import Data, Model
 
 __all__ = ["Checkpoints", "kept", "read_saved", "spent"]
@@ -260,11 +267,15 @@ class Keeper(Follower):
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
-            raise RuntimeError("a forked process cannot continue its parent's run; start a new one")
+            raise RuntimeError(
+                "a forked process cannot continue its parent's run; start a new one"
+            )
 
     def close(self) -> None:
         """Store the last whole step. What this run reserved and did not need is given back."""
-        if not self._whole or os.getpid() != self._process:  # a fork's copy has nothing to store
+        if (
+            not self._whole or os.getpid() != self._process
+        ):  # a fork's copy has nothing to store
             return
         if self._stored != self.step:
             self._store()
@@ -275,7 +286,9 @@ class Keeper(Follower):
     def _charge(self, steps: int) -> None:
         ledger.check_alone(self._path, self._charged, lock=self._lock)
         charged = self._charged._replace(steps=steps)
-        ledger.write_charged(self._path, charged, lock=self._lock, rows=self._rows(steps=steps))
+        ledger.write_charged(
+            self._path, charged, lock=self._lock, rows=self._rows(steps=steps)
+        )
         self._charged = charged
 
     def _store(self) -> None:
@@ -330,7 +343,9 @@ def kept(
         keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock, rows=rows)
         try:
             if world > 1:
-                distributed.take_states(gan, rng, (keeper.step, keeper._drawn_from, keeper._drawn))
+                distributed.take_states(
+                    gan, rng, (keeper.step, keeper._drawn_from, keeper._drawn)
+                )
             yield keeper
         finally:
             keeper.close()
@@ -383,7 +398,9 @@ def _present(gan: Model, rng: torch.Generator) -> dict[str, Any]:
     tensors = [*networks.parameters(), *networks.buffers(), *filter(torch.is_tensor, held)]
     return {
         RNG: rng.get_state(),
-        "the networks' modes (train or eval)": [module.training for module in networks.modules()],
+        "the networks' modes (train or eval)": [
+            module.training for module in networks.modules()
+        ],
         "the optimisers' settings": repr(optimizers),
         "weights, buffers or the optimisers' states": sums_of(tensors),
         "torch's number of threads": torch.get_num_threads(),
@@ -395,8 +412,12 @@ def fingerprint(
 ) -> dict[str, str]:
     """What must be the same for a run to go on to the bit; ValueError where that cannot be said."""
     if not getattr(getattr(settings, "__dataclass_params__", None), "frozen", False):
-        raise ValueError(f"a checkpoint needs settings of a frozen dataclass, got {settings!r}")
-    held = {f"settings.{field.name}": getattr(settings, field.name) for field in fields(settings)}
+        raise ValueError(
+            f"a checkpoint needs settings of a frozen dataclass, got {settings!r}"
+        )
+    held = {
+        f"settings.{field.name}": getattr(settings, field.name) for field in fields(settings)
+    }
     held |= {"step": step, "transform": data.transform}
     return {
         "settings": f"{type(settings).__module__}.{type(settings).__qualname__}",
@@ -424,10 +445,19 @@ def digest(name: str, value: Any) -> str:
     """SHA-256 of a value as `_Pickler` writes it, or ValueError."""
     written = sha256()
     pickler = _Pickler(cast(Any, SimpleNamespace(write=written.update)), protocol=5)
-    pickler.fast = True  # an object is written again wherever it stands, whether or not it is one
+    pickler.fast = (
+        True  # an object is written again wherever it stands, whether or not it is one
+    )
     try:
         pickler.dump(value)
-    except (PicklingError, AttributeError, OSError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        PicklingError,
+        AttributeError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError(
             f"{name} must be something that another process can compare, to be stored with a "
             f"checkpoint ({error}); use a function of a module, a partial of one with plain "
@@ -446,7 +476,10 @@ class _Pickler(Pickler):
         code = value.__call__ if isinstance(value, type) else getattr(value, "__func__", value)
         if not isinstance(code, FunctionType):
             return NotImplemented
-        name, bound = f"{value.__module__}.{value.__qualname__}", getattr(value, "__self__", None)
+        name, bound = (
+            f"{value.__module__}.{value.__qualname__}",
+            getattr(value, "__self__", None),
+        )
         return str, (name, _source(name, code), code.__defaults__, code.__kwdefaults__, bound)
 
 
@@ -461,7 +494,9 @@ def _source(name: str, code: FunctionType) -> str:
 
 
 def _said(one: Any) -> str:
-    words = f"{one.__module__}.{one.__qualname__}" if isinstance(one, FunctionType) else repr(one)
+    words = (
+        f"{one.__module__}.{one.__qualname__}" if isinstance(one, FunctionType) else repr(one)
+    )
     return " ".join(re.sub(" at 0x[0-9a-f]+", "", words).split())
 
 
@@ -474,7 +509,9 @@ def _part(part: nn.Module | torch.optim.Optimizer) -> str:
         raise ValueError(
             f"no checkpoint holds a network's buffers {lost}: register them with persistent=True"
         )
-    shapes = [f"{k} {tuple(x.shape)} {x.dtype}" for k, x in state.items() if isinstance(x, Tensor)]
+    shapes = [
+        f"{k} {tuple(x.shape)} {x.dtype}" for k, x in state.items() if isinstance(x, Tensor)
+    ]
     frozen = [name for name, x in part.named_parameters() if not x.requires_grad]
     flags = [module.training for module in part.modules()]
     return f"{_said(part)}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}"

@@ -89,7 +89,9 @@ def read_charged(path: Path) -> Charged | None:
             f"the ledger {ledger} is damaged ({error}); restore its newest copy: without it "
             "nobody knows what was spent"
         ) from error
-    if len(began.identity) == 32 and began.identity != charged.identity:  # a shorter one is torn
+    if (
+        len(began.identity) == 32 and began.identity != charged.identity
+    ):  # a shorter one is torn
         raise ValueError(
             f"{ledger} is of another run than the one that began here (as {lock_path(path)} says), "
             "so it does not count that run's steps; restore the ledger of this one"
@@ -108,7 +110,10 @@ def rows_of(settings: Any, *, public_size: int, steps: int) -> list[dict[str, An
     None where the settings have no such ledger, or rows cannot say what it holds.
     """
     ledger: Any = getattr(settings, "ledger", None)
-    if not callable(ledger) or not {"public_size", "steps"} <= signature(ledger).parameters.keys():
+    if (
+        not callable(ledger)
+        or not {"public_size", "steps"} <= signature(ledger).parameters.keys()
+    ):
         return None
     try:
         found: Any = ledger(public_size=public_size, steps=steps)
@@ -170,18 +175,24 @@ def _began(path: Path) -> Charged:
 def _check_place(path: Path) -> None:
     """Refuse a folder, and where no run began a file that is no checkpoint."""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder, and is no checkpoint of dpkit; give a file's path")
+        raise ValueError(
+            f"{path} is a folder, and is no checkpoint of dpkit; give a file's path"
+        )
     if not path.exists() or ledger_path(path).exists() or _began(path).identity:
         return
     with path.open("rb") as file:
         start = file.read(len(_CHECKPOINT))
     if start != _CHECKPOINT:
-        raise ValueError(f"{path} is no checkpoint of dpkit; give another path, where no file is")
+        raise ValueError(
+            f"{path} is no checkpoint of dpkit; give another path, where no file is"
+        )
 
 
 def mark(lock: int, charged: Charged) -> None:
     """Write the charges into the lock, in place: its file must stay the same."""
-    text = f"{charged.identity} {charged.steps:015} steps charged; the lock of a run: keep it.\n"
+    text = (
+        f"{charged.identity} {charged.steps:015} steps charged; the lock of a run: keep it.\n"
+    )
     if os.pread(lock, len(text), 0) != text.encode():
         os.pwrite(lock, text.encode(), 0)
         os.fsync(lock)

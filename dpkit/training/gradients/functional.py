@@ -22,7 +22,14 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-from dpkit.training.gradients.layers import KINDS, clamped, counting, left_out, lengths, widened
+from dpkit.training.gradients.layers import (
+    KINDS,
+    clamped,
+    counting,
+    left_out,
+    lengths,
+    widened,
+)
 from dpkit.training.gradients.unsupported import (
     MixesExamples,
     UnsupportedLayer,
@@ -60,13 +67,17 @@ class Functional:
         for named in self._chunks(grad(self._one), at_most):
             yield list(named.values())
 
-    def _chunks(self, function: Callable[..., Any], at_most: int | None = None) -> Iterator[Any]:
+    def _chunks(
+        self, function: Callable[..., Any], at_most: int | None = None
+    ) -> Iterator[Any]:
         """function(values, *rows) of each example, a few examples at a time."""
         named = self.network.named_parameters()
         values = {name: p.detach() for name, p in named if p.requires_grad}
         if at_most is None:
             at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
-        one = sum(p.numel() for p in self.parameters)  # gradients; inputs and outputs (about as
+        one = sum(
+            p.numel() for p in self.parameters
+        )  # gradients; inputs and outputs (about as
         one += WIDER * sum(x[:1].numel() for x in self.inputs)  # much) must fit beside them
         rows = max(at_most // max(one, 1), 1)
         for start in range(0, len(self.inputs[0]), rows):
@@ -85,7 +96,9 @@ class Functional:
         """Each example's loss, (batch,)."""
         with torch.no_grad():
             nothing = self.parameters[0].new_zeros(0)
-            return one_each(torch.cat([nothing, *self._chunks(self._one)]), len(self.inputs[0]))
+            return one_each(
+                torch.cat([nothing, *self._chunks(self._one)]), len(self.inputs[0])
+            )
 
     def norms(self) -> Tensor:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
@@ -112,7 +125,9 @@ class Functional:
         for index, gradients in enumerate(self.each()):
             if self._norms:
                 norms = torch.stack([lengths(g) for g in gradients])
-                close = torch.isclose(norms, self._norms[index], rtol=1e-4, atol=0, equal_nan=True)
+                close = torch.isclose(
+                    norms, self._norms[index], rtol=1e-4, atol=0, equal_nan=True
+                )
                 same.append(close.all())
             stop = start + len(gradients[0])
             for total, row, gradient in zip(sums, rows, gradients, strict=True):
@@ -160,7 +175,9 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
         for module, name, tensor in made:  # a weight that a hook computed
             module.__dict__[name] = tensor
         replaced = [
-            m for m, held in buffers if any(held.get(k) is not b for k, b in m._buffers.items())
+            m
+            for m, held in buffers
+            if any(held.get(k) is not b for k, b in m._buffers.items())
         ]
         for module, held in buffers:
             module._buffers.clear()

@@ -167,7 +167,9 @@ class Gradients:
         own = dict(zip(map(id, self.parameters), bounds, strict=True))
         whole = torch.ones(self.batch, dtype=torch.bool, device=bounds[0].device)
         sums: dict[int, Tensor] = {}
-        for one, bias in zip(self.layers, self._biases, strict=True):  # few numbers, which tell
+        for one, bias in zip(
+            self.layers, self._biases, strict=True
+        ):  # few numbers, which tell
             if bias is not None:  # of most examples that they are cut
                 key = id(one.layer.bias)
                 sums[key] = layers.clamped(bias, own[key], whole).sum(0)
@@ -203,7 +205,9 @@ class Gradients:
 def paired(first: Gradients, second: Gradients) -> Gradients:
     """The i-th gradient of `first` plus the i-th of `second`, for passes of one network."""
     others = {id(one.layer): one for one in second.layers}
-    if len(others) != len(first.layers) or any(id(one.layer) not in others for one in first.layers):
+    if len(others) != len(first.layers) or any(
+        id(one.layer) not in others for one in first.layers
+    ):
         raise ValueError("paired gradients need two passes of one network")
     both = []
     for one in first.layers:
@@ -257,7 +261,9 @@ class Capture:
                 "open one capture for each pass and add the gradients with `paired`"
             )
         if len(inputs) != 1:
-            raise UnsupportedLayer(f"{layer} must be called with its input as its one argument")
+            raise UnsupportedLayer(
+                f"{layer} must be called with its input as its one argument"
+            )
         if not output.requires_grad:
             raise ValueError(
                 f"the output of {layer} takes no gradient: capture needs grad mode, parameters "
@@ -305,7 +311,9 @@ class Capture:
         ends = [*parameters, *(seen.output for seen in self.seen)]
         wanted = {}
         for row in asked.rows(len(losses)):
-            found = torch.autograd.grad(losses[row], ends, retain_graph=True, allow_unused=True)
+            found = torch.autograd.grad(
+                losses[row], ends, retain_graph=True, allow_unused=True
+            )
             wanted[row] = found[: len(parameters)]
             for seen, d in zip(self.seen, found[len(parameters) :], strict=True):
                 if d is not None and independence.reaches_others(d, row):
@@ -335,7 +343,9 @@ class Capture:
             d = losses.new_zeros(seen.shape) if d is None else d
             passes[seen.layer] = LayerPasses(seen.layer, ((seen.features, d),))
         rest = zip(others, gradients[len(self.seen) :], strict=True)
-        return tuple(passes.values()), [torch.zeros_like(x) if g is None else g for x, g in rest]
+        return tuple(passes.values()), [
+            torch.zeros_like(x) if g is None else g for x, g in rest
+        ]
 
     def _refuse_other_rows(self, losses: Tensor) -> None:
         if losses.ndim != 1:
@@ -506,7 +516,9 @@ def clipped_sum(
         if found is not None:
             pairs = zip(found.parameters, gradients.parameters, strict=True)
             if any(p is not q for p, q in pairs):
-                raise ValueError("all parts of a batch must take the same way through the network")
+                raise ValueError(
+                    "all parts of a batch must take the same way through the network"
+                )
             # in double precision: in single, what is added before a record decides which digits
             # are kept of all that comes after it, so that one record would move the sum by more
             # than its own part

@@ -89,7 +89,9 @@ def code_of(part: Any) -> object:
     called = []
     with suppress(ValueError):  # a name that is not bound yet
         names = getclosurevars(part)
-        called = [x for x in (*names.nonlocals.values(), *names.globals.values()) if callable(x)]
+        called = [
+            x for x in (*names.nonlocals.values(), *names.globals.values()) if callable(x)
+        ]
     return (code, *(getattr(x, "__code__", type(x)) for x in called))
 
 
@@ -101,14 +103,20 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
         MixesExamples: a pass changes a buffer or a parameter.
     """
     held: list[tuple[Any, Any, dict[str, Tensor]]] = [
-        (own, dict(own), {name: x.detach().clone() for name, x in own.items() if x is not None})
+        (
+            own,
+            dict(own),
+            {name: x.detach().clone() for name, x in own.items() if x is not None},
+        )
         for module in network.modules()
         for own in (module._buffers, module._parameters)
     ]
     changed: set[str] = set()
     try:
         with (
-            torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
+            torch.compiler.set_stance(
+                "force_eager"
+            ),  # compiled so, it would not run hooks later
             draws_put_back(*{p.device for p in network.parameters()}),
             still(network),
         ):
@@ -155,7 +163,9 @@ def refuse_meeting(
     Returns:
         whether there was something to compare: two examples or more, and finite losses.
     """
-    inputs = tuple(x.detach().clone() for x in inputs)  # aligned alike, whatever they were cut of
+    inputs = tuple(
+        x.detach().clone() for x in inputs
+    )  # aligned alike, whatever they were cut of
 
     def run(*rows: Tensor) -> Tensor:
         with undisturbed(network):
@@ -176,7 +186,9 @@ def refuse_meeting(
     return bool(before.isfinite().all())
 
 
-def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Tensor) -> int | None:
+def moved_by(
+    run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Tensor
+) -> int | None:
     """The first or last example, where without it `run` makes something else of another one.
 
     Both are replaced, and of a few examples the last is left out. `before` is run(*inputs) ->
@@ -186,7 +198,12 @@ def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Ten
         others = torch.arange(len(inputs[0]), device=before.device) != row
         try:
             after = run(*(_far(x, row, scale) for x in inputs))
-        except (RuntimeError, ValueError, LookupError, AssertionError):  # it takes no such values
+        except (
+            RuntimeError,
+            ValueError,
+            LookupError,
+            AssertionError,
+        ):  # it takes no such values
             after = run(*(_extreme(x, row, scale) for x in inputs))
         if len(after) != len(before) or not equal(before[others], after[others]):
             return row
@@ -254,13 +271,19 @@ class SameDraws(TorchDispatchMode):
         self.rows = rows
         self.shapes: list[tuple[int, ...]] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **kwargs)
         devices = [one.device for one in args if isinstance(one, Tensor)]
         device = torch.device(kwargs.get("device") or [*devices, "cpu"][0])
-        own = torch.cuda.default_generators if device.type == "cuda" else [torch.default_generator]
+        own = (
+            torch.cuda.default_generators
+            if device.type == "cuda"
+            else [torch.default_generator]
+        )
         generator = kwargs.get("generator") or own[device.index or 0]
         state = generator.get_state()
         whole = [self._whole(one) for one in args]
@@ -304,7 +327,12 @@ def extents(*data: Any) -> list[Extent]:
     for x in data:
         if isinstance(x, Tensor) and x.layout == strided and (first := x.data_ptr()):
             steps = tuple(step * x.itemsize for step in x.stride())
-            place = {"data": (first, True), "shape": tuple(x.shape), "strides": steps, "version": 3}
+            place = {
+                "data": (first, True),
+                "shape": tuple(x.shape),
+                "strides": steps,
+                "version": 3,
+            }
             there = SimpleNamespace(__array_interface__=place | {"typestr": f"|V{x.itemsize}"})
             found.append((str(x.device), np.asarray(there)))
         elif isinstance(x, np.ndarray) and x.size:
@@ -331,7 +359,9 @@ class Watched(TorchDispatchMode):
         super().__init__()
         self.what, self.places, self.remedy = what, places, remedy
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         reads_numbers = not (func.is_view or SHAPE_ALONE.search(func._schema.name))
         if reads_numbers and meet(extents(*tree_leaves((args, kwargs))), self.places):
             raise ReadsData(

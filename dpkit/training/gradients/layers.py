@@ -289,7 +289,9 @@ def lengths(full: Tensor) -> Tensor:
     return torch.linalg.vector_norm(flat, dim=1, dtype=wide).to(full.dtype)
 
 
-def clamped(full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = None) -> Tensor:
+def clamped(
+    full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = None
+) -> Tensor:
     """Per-example gradients (batch, *shape) within [-bound, bound]; NaN becomes 0.
 
     Examples that are cut become False in `whole` (batch,). On a CPU nothing is compared once all
@@ -307,11 +309,15 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
     one piece of memory.
     """
     total, wide = widened(torch.zeros_like(bound)), bound.shape[1]
-    space = 2 * workspace(d)  # larger than a processor's own cache: more of it is saved in calls
+    space = 2 * workspace(
+        d
+    )  # larger than a processor's own cache: more of it is saved in calls
     high = min(max(space // (TOGETHER * wide), 1), len(bound))
     count = max(space // (high * wide), 1)
     memory = d.new_empty(min(count, len(d)) * high * wide)
-    for out, own, e in zip(*(x.split(high) for x in (total, bound)), d.split(high, 1), strict=True):
+    for out, own, e in zip(
+        *(x.split(high) for x in (total, bound)), d.split(high, 1), strict=True
+    ):
         for x, y, left in zip(*(x.split(count) for x in (a, e, whole)), strict=True):
             products = memory[: len(x) * out.numel()].view(len(x), *out.shape)
             torch.mul(y[:, :, None], x[:, None], out=products)
@@ -421,7 +427,9 @@ class Affine(Kind):
         return self.weighted_sum(layer, [(a, d)], weights)
 
     def weighted_sum(self, layer: Any, passes: Sequence[Pass], weights: Tensor) -> Tensor:
-        return torch.tensordot(weights, self.each(layer, passes), 1)  # of what norms are taken of
+        return torch.tensordot(
+            weights, self.each(layer, passes), 1
+        )  # of what norms are taken of
 
     def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         return torch.stack([self._over(layer, a * d) for a, d in passes]).sum(0)
@@ -435,7 +443,9 @@ class Embedding(Kind):
 
     def refused(self, layer: Any) -> str | None:
         if layer.scale_grad_by_freq:
-            return "scale_grad_by_freq makes a gradient depend on the other examples of the batch"
+            return (
+                "scale_grad_by_freq makes a gradient depend on the other examples of the batch"
+            )
         return None
 
     def _rows(self, layer: Any, passes: Sequence[Pass]) -> tuple[Tensor, Tensor]:
@@ -463,7 +473,9 @@ class Embedding(Kind):
     def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         indices, rows = self._rows(layer, [(a, d)])
         total = torch.zeros_like(layer.weight)
-        return total.index_add_(0, indices.flatten(), (rows * weights[:, None, None]).flatten(0, 1))
+        return total.index_add_(
+            0, indices.flatten(), (rows * weights[:, None, None]).flatten(0, 1)
+        )
 
     def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         indices, rows = self._rows(layer, passes)

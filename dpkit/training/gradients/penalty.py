@@ -94,7 +94,11 @@ def per_example(
         )
     unsupported.refuse(critic)
     for module in critic.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0:
+        if (
+            isinstance(module, nn.modules.dropout._DropoutNd)
+            and module.training
+            and module.p > 0
+        ):
             raise UnsupportedLayer(
                 f"{module} would drop other units in each pass of one loss; call eval() on it or "
                 "leave it out"
@@ -123,7 +127,9 @@ def per_example(
 def _scores(critic: nn.Module, *points_and_conditions: Tensor) -> Tensor:
     """Of real, fake and mixed examples, (batch, 3)."""
     (*points,) = points_and_conditions[:3]
-    scores = critic(torch.cat(points), *(torch.cat((c, c, c)) for c in points_and_conditions[3:]))
+    scores = critic(
+        torch.cat(points), *(torch.cat((c, c, c)) for c in points_and_conditions[3:])
+    )
     if scores.numel() != 3 * len(points[0]):
         raise ValueError(
             "the critic must give one number for each example, (batch, 1) or (batch,), no packs of "
@@ -164,7 +170,9 @@ def _checked(
     except torch.OutOfMemoryError:
         raise
     except (UnsupportedLayer, RuntimeError) as error:
-        asked.wrong[name] = f"the critic's tangents fail ({str(error).strip().splitlines()[0]})"
+        asked.wrong[name] = (
+            f"the critic's tangents fail ({str(error).strip().splitlines()[0]})"
+        )
         return None
     if False in verdicts:
         asked.wrong[name] = "the critic's tangents do not give its gradients"
@@ -180,7 +188,9 @@ def _wanted(
     """The gradients of single examples' losses, by autograd's double backward."""
     real, fake, between, conditions, weight = batch
     points = between.detach().requires_grad_()
-    (slope,) = torch.autograd.grad(critic(points, *conditions).sum(), points, create_graph=True)
+    (slope,) = torch.autograd.grad(
+        critic(points, *conditions).sum(), points, create_graph=True
+    )
     penalty = (slope.flatten(1).norm(dim=1) - 1).square()
     scores = [critic(x, *conditions).view(len(real)) for x in (fake, real)]
     losses, parameters = scores[0] - scores[1] + weight * penalty, list(critic.parameters())
@@ -215,7 +225,9 @@ def _is_of(types: tuple[type[nn.Module], ...], module: nn.Module) -> bool:
     return type(module) in types or getattr(module, "piecewise_linear", False) is True
 
 
-def by_functional(critic: nn.Module, batch: Batch, reason: str | None) -> tuple[Functional, Tensor]:
+def by_functional(
+    critic: nn.Module, batch: Batch, reason: str | None
+) -> tuple[Functional, Tensor]:
     """Nested torch.func gradients of each example, for layers that are not known as products."""
     real, fake, between, conditions, weight = batch
 
@@ -330,7 +342,8 @@ def curved(critic: nn.Module, batch: Batch) -> tuple[Gradients, Tensor]:
         ((a, d),) = one.passes
         (real_a, fake_a), (real_d, fake_d) = a.chunk(2), d.chunk(2)
         still, along = (
-            torch.zeros_like(real_d) if (g := next(ends_gradients)) is None else g for _ in range(2)
+            torch.zeros_like(real_d) if (g := next(ends_gradients)) is None else g
+            for _ in range(2)
         )
         point, moved = seen[layer]
         both = ((real_a, real_d), (fake_a, fake_d), (point.detach(), still))

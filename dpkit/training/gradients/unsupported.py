@@ -18,7 +18,12 @@ from dpkit.training.gradients.layers import KINDS
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PARALLEL = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"}
+PARALLEL = {
+    "DataParallel",
+    "DistributedDataParallel",
+    "FullyShardedDataParallel",
+    "FSDPModule",
+}
 ONE = "it must run on a batch of one example, under torch.func.vmap, without looking at values"
 
 LOOP = "write its cell with nn.Linear, in a loop over time"
@@ -35,7 +40,10 @@ INSTEAD = {  # words of torch's message: what to write instead
         "put the step inside `with sdpa_kernel(SDPBackend.MATH):` of torch.nn.attention, which has "
         "second derivatives"
     ),
-    ("inplace", "in-place"): "it writes to a tensor in place; compute a new one, and keep no state",
+    (
+        "inplace",
+        "in-place",
+    ): "it writes to a tensor in place; compute a new one, and keep no state",
     ("data-dependent", "dynamic shape", "item()"): (
         "choose by torch.where or by a product with the mask, not by `if` or boolean indices"
     ),
@@ -66,7 +74,9 @@ def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        eager: Any = torch.compiler.disable(function) if torch.compiler.is_compiling() else function
+        eager: Any = (
+            torch.compiler.disable(function) if torch.compiler.is_compiling() else function
+        )
         return eager(*args, **kwargs)
 
     return called
@@ -87,7 +97,9 @@ def refuse(network: nn.Module, *, keeps_apart: bool = True) -> None:
     """
     for module in network.modules():
         name = type(module).__name__
-        held = getattr(module, "running_mean", None) is not None  # what eval() would normalise by
+        held = (
+            getattr(module, "running_mean", None) is not None
+        )  # what eval() would normalise by
         normalises = isinstance(module, nn.modules.batchnorm._BatchNorm)
         if keeps_apart and normalises and (module.training or not held):
             raise MixesExamples(
@@ -106,7 +118,9 @@ def refuse(network: nn.Module, *, keeps_apart: bool = True) -> None:
                 "its .module; under torchrun dpkit sums over ranks itself"
             )
         if isinstance(module, torch.jit.ScriptModule):
-            raise UnsupportedLayer(f"{name} hides its layers; give the module it was made from")
+            raise UnsupportedLayer(
+                f"{name} hides its layers; give the module it was made from"
+            )
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
             raise MixesExamples(
                 f"max_norm of {module} changes the table by which rows a batch reads, without "
@@ -181,7 +195,9 @@ def explained(network: nn.Module, reason: str | None) -> Iterator[None]:
         running = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
         where = [None, *(x for x in running if isinstance(x, nn.Module) and x in inside)][-1]
         words = str(error).strip() or type(error).__name__
-        known = (hint for some, hint in INSTEAD.items() if any(w in words.lower() for w in some))
+        known = (
+            hint for some, hint in INSTEAD.items() if any(w in words.lower() for w in some)
+        )
         hint = LOOP if isinstance(where, nn.RNNBase | nn.RNNCellBase) else next(known, ONE)
         name = "network and loss" if where is None else named(where)
         because = f"; torch.func is needed since {' '.join(reason.split())}" if reason else ""
@@ -209,7 +225,9 @@ def check(network: nn.Module) -> None:
             continue
         kind = KINDS.get(type(module))
         if kind is None or not own.keys() <= {"weight", "bias"}:
-            raise UnsupportedLayer(f"per-example gradients of {module} are not known as products")
+            raise UnsupportedLayer(
+                f"per-example gradients of {module} are not known as products"
+            )
         if reason := kind.refused(module):
             raise UnsupportedLayer(f"{module} has no per-example gradients here: {reason}")
         if not all(parameter.requires_grad for parameter in own.values()):

@@ -40,7 +40,9 @@ MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
 LARGE = 10**6  # releases from which coefficients are summed one by one before an FFT is tried
 METHOD = "PLD by FFT, certified (lower, upper)"
 BY_PROFILE = "exact privacy profile, certified (lower, upper)"
-BY_RDP = "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"
+BY_RDP = (
+    "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"
+)
 
 
 def __dir__() -> list[str]:
@@ -90,7 +92,9 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     return _lower(ledger, delta, gap, releases, low), high, method
 
 
-def _lower(ledger: Ledger, delta: float, gap: float, releases: list[Seen], low: float) -> float:
+def _lower(
+    ledger: Ledger, delta: float, gap: float, releases: list[Seen], low: float
+) -> float:
     """What the dominating pairs prove, `low`, or attained pairs where those are none."""
     if not low or all(release.loss.attained is None for release in releases):
         return low
@@ -181,7 +185,9 @@ def delta(ledger: Releases, *, epsilon: float, gap: float = GAP) -> Guarantee:
     """
     ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
     low, value, method = _delta(ledger, epsilon, checks.between(0, 1, gap=gap))
-    return ledger.guarantee(epsilon=epsilon, delta=value, lower=min(low, epsilon), method=method)
+    return ledger.guarantee(
+        epsilon=epsilon, delta=value, lower=min(low, epsilon), method=method
+    )
 
 
 def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, str]:
@@ -274,7 +280,9 @@ def _moments(releases: Sequence[Seen]) -> list[Moments]:
     return [found, found.reversed()]
 
 
-def _directions(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) -> list[_Direction]:
+def _directions(
+    releases: Sequence[Seen], looks: Sequence[Look], wanted: float
+) -> list[_Direction]:
     """Both directions on a grid where the first is as narrow as wanted, as far as nodes allow."""
     if {look.reverse for look in looks} != {False, True}:
         raise ValueError("looks must be one of each direction")
@@ -300,7 +308,9 @@ def _directions(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) 
     return both
 
 
-def _at_most(direction: _Direction, releases: Sequence[Seen], delta: float, epsilon: float) -> bool:
+def _at_most(
+    direction: _Direction, releases: Sequence[Seen], delta: float, epsilon: float
+) -> bool:
     """Whether one moment, or a coarse grid, proves that the direction costs epsilon at most."""
     look, spacing = direction.look, COARSER * direction.cells[0].spacing
     if look.epsilon > epsilon:

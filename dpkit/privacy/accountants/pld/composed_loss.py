@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, GridLoss, NoGrid, Real, Whole, nodes
+from dpkit.privacy.accountants.pld.loss_grid import (
+    MOST_NODES,
+    GridLoss,
+    NoGrid,
+    Real,
+    Whole,
+    nodes,
+)
 from dpkit.privacy.accountants.pld.saddle import Look
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.base import ROUNDING, UNIT
@@ -94,7 +101,9 @@ class ComposedLoss(NamedTuple):
                 break
         if failing.size == 0 or (last := int(failing[-1])) == s.size - 1:
             return 0.0
-        return max(self._between(last, target + doubt[last], s, first, second) - self.blur, 0.0)
+        return max(
+            self._between(last, target + doubt[last], s, first, second) - self.blur, 0.0
+        )
 
     @staticmethod
     def _between(last: int, target: float, s: Floats, first: Floats, second: Floats) -> float:
@@ -185,7 +194,9 @@ def chernoff_epsilon(parts: Parts, tilt: float, delta: float) -> float:
 
 def chernoff_delta(parts: Parts, tilt: float, epsilon: float) -> float:
     """A delta that one moment proves at epsilon, at most 1."""
-    found = float(np.exp(min(_log_bound(parts, tilt) - tilt * epsilon, 0.0)) + infinite_mass(parts))
+    found = float(
+        np.exp(min(_log_bound(parts, tilt) - tilt * epsilon, 0.0)) + infinite_mass(parts)
+    )
     return found if found <= 1 else 1.0
 
 
@@ -308,7 +319,9 @@ class Power:
         weights: (n,), or (m, n) with first (m, 1) and count (m,).
         """
         weights, counts = np.atleast_2d(weights), np.ravel(count).tolist()
-        middles = np.argmax(np.cumsum(weights, axis=1) >= 0.5, axis=1)  # phases near it stay small
+        middles = np.argmax(
+            np.cumsum(weights, axis=1) >= 0.5, axis=1
+        )  # phases near it stay small
         start, rows = 0, weights.shape[0]
         while start < rows:
             lowest = int(self.alive.max(initial=0)) + 1
@@ -369,7 +382,9 @@ class Power:
         product = np.asarray(fft.fft(padded * self._chirp(length, after))) * filtered
         found = np.asarray(fft.ifft(product))[:, :count] * self._chirp(length, length)[:count]
         rounding = _fft_error(length)
-        error = 2 * (rounding + 20 * UNIT) * np.sqrt(length) + rounding * np.abs(filtered).max()
+        error = (
+            2 * (rounding + 20 * UNIT) * np.sqrt(length) + rounding * np.abs(filtered).max()
+        )
         return found, error * _norm(weights) + 20 * UNIT
 
     def _chirp(self, length: int, positive: int) -> Complexes:
@@ -379,7 +394,9 @@ class Power:
             turn = k * k % (2 * self.size)
             angle = np.pi * (turn - 2 * self.size * (turn > self.size)) / self.size
             self.chirps = np.cos(angle) - 1j * np.sin(angle)
-        return np.concatenate([self.chirps[:positive], self.chirps[length - positive : 0 : -1]])
+        return np.concatenate(
+            [self.chirps[:positive], self.chirps[length - positive : 0 : -1]]
+        )
 
     def result(self, first: int) -> tuple[Floats, float]:
         """The weights at first, first + 1, ..., and a bound on the sum of their errors."""

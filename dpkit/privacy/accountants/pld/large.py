@@ -89,19 +89,25 @@ def wide_cells(
         NoGrid: the span is too wide for that, or something is not a number.
     """
     if not (spacing > 0 and np.isfinite([spacing, *span, centre]).all()):
-        raise NoGrid(f"no nodes lie {spacing} apart around {centre}, from {span[0]} to {span[1]}")
+        raise NoGrid(
+            f"no nodes lie {spacing} apart around {centre}, from {span[0]} to {span[1]}"
+        )
     parts = [
         DISTANCES[: np.searchsorted(DISTANCES, far / spacing) + 2] * spacing
         for far in (max(centre - span[0], 0.0), max(span[1] - centre, 0.0))
     ]
     if not max(part[-1] for part in parts) < FURTHEST * spacing / 2:
-        raise NoGrid(f"nodes that are {spacing} apart do not reach from {span[0]} to {span[1]}")
+        raise NoGrid(
+            f"nodes that are {spacing} apart do not reach from {span[0]} to {span[1]}"
+        )
     nodes = centre + np.concatenate([-parts[0][:0:-1], parts[1]])
     p, q = loss.masses(nodes)
     heavy = np.flatnonzero(np.maximum(p, q)[1:-1] > LEAST_MASS)
     first, last = (int(heavy[0]), int(heavy[-1])) if heavy.size else (0, nodes.size - 2)
     p, q = (
-        np.concatenate([[m[: first + 1].sum()], m[first + 1 : last + 2], [m[last + 2 :].sum()]])
+        np.concatenate(
+            [[m[: first + 1].sum()], m[first + 1 : last + 2], [m[last + 2 :].sum()]]
+        )
         for m in (p, q)
     )
     return WideCells(nodes[first : last + 2], p, q)
@@ -115,7 +121,9 @@ def upper(cells: WideCells) -> Atoms:
     """
     p, above, _ = _excess(cells)
     t, (errors, _, least) = np.exp(cells.nodes), _errors(cells)
-    errors = np.maximum(errors - ROUNDING / 2 * least, 0.0)  # the rest is in the factor of delta
+    errors = np.maximum(
+        errors - ROUNDING / 2 * least, 0.0
+    )  # the rest is in the factor of delta
     needed = np.maximum.accumulate(errors[::-1])[::-1]
     above = above + t[:-1] * (needed[:-1] - needed[1:]) + 8 * UNIT * p
     # p_high + p_low = p,  p_high e^-b + p_low e^-a = q  at the ends a < b
@@ -371,7 +379,9 @@ def _log_1_plus(z: Complexes) -> tuple[Complexes, Floats]:
     return size.astype(float) + 1j * angle, UNIT * np.where(small, 32 * np.abs(z), 16.0)
 
 
-def _low(parts: Sequence[tuple[Floats, Floats, int]], width: float) -> tuple[int, float, float]:
+def _low(
+    parts: Sequence[tuple[Floats, Floats, int]], width: float
+) -> tuple[int, float, float]:
     """The last frequency that matters, one up to which none does, and what those may add."""
     pairs = [(_pairs(x, w), n) for x, w, n in sorted(parts, key=lambda one: -one[2])[:PAIRED]]
     atoms = sum(x.size for x, *_ in parts)
@@ -379,7 +389,9 @@ def _low(parts: Sequence[tuple[Floats, Floats, int]], width: float) -> tuple[int
     closest = min(float(distances[0].min()) for (distances, _), _ in pairs)
     while last <= LAST and last * atoms <= MOST:
         low = (
-            unit * last * 2.0 ** np.arange(max(np.ceil(np.log2(np.pi / closest / unit / last)), 1))
+            unit
+            * last
+            * 2.0 ** np.arange(max(np.ceil(np.log2(np.pi / closest / unit / last)), 1))
         )
         gone = np.sum([n * _shrunk(*pair, low) for pair, n in pairs], axis=0)
         enough = int(np.argmin(np.append(gone > GONE, False)))

@@ -24,7 +24,9 @@ from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, rounding, stacke
 REACH = 32  # cells around the heaviest in which shares are exact
 MOST_NODES = 2**20
 TINY = 1e-300  # instead of a zero that is divided by
-LOWERED = 4 * ROUNDING  # of the lower measure's nodes, so that an atom on a node can stay there
+LOWERED = (
+    4 * ROUNDING
+)  # of the lower measure's nodes, so that an atom on a node can stay there
 SIZE = 2**14  # numbers in an array: those of a block fit the processor's cache
 FEW = 8  # nodes beside those of a loss: so many matter little
 UNEVEN = 1.1  # times the narrowest loss's nodes: the widest one's in a block, at most
@@ -35,7 +37,9 @@ class NoGrid(ArithmeticError):
     """The losses are too far apart for a grid of a size that can be computed."""
 
 
-Whole = int | np.int64 | NDArray[np.int64]  # of one line, or a column (m, 1) of lines side by side
+Whole = (
+    int | np.int64 | NDArray[np.int64]
+)  # of one line, or a column (m, 1) of lines side by side
 Real = float | Floats
 
 
@@ -127,13 +131,21 @@ def cells(loss: PrivacyLoss, spacing: float, span: tuple[Real, Real], centre: Re
         raise NoGrid(f"a grid of spacing {spacing} from {low} to {high} is too large")
     offset = centre if loss.lattice is None else loss.lattice[0]
     offset = offset - np.rint(offset / spacing) * spacing
-    first, last = np.floor((low - offset) / spacing) - 1, np.ceil((high - offset) / spacing) + 1
+    first, last = (
+        np.floor((low - offset) / spacing) - 1,
+        np.ceil((high - offset) / spacing) + 1,
+    )
     middle = np.clip(np.rint((centre - offset) / spacing), first, last) - first
     return _cells(loss, first, int(np.max(last - first)) + 1, spacing, offset, middle)
 
 
 def _cells(
-    loss: PrivacyLoss, first: Real, count: int, spacing: float, offset: Real, middle: Real = 0.0
+    loss: PrivacyLoss,
+    first: Real,
+    count: int,
+    spacing: float,
+    offset: Real,
+    middle: Real = 0.0,
 ) -> Cells:
     p, q = loss.masses(nodes(first, count, spacing, offset))
     if np.isnan(p.sum() + q.sum()):
@@ -178,7 +190,9 @@ def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> 
         crossing = crossing & (high - low >= spacing / 16384)  # less: a jump, as an atom makes
         if not np.any(crossing):
             break
-        middle = np.where(crossing, (low * at_high - high * at_low) / (at_high - at_low), middle)
+        middle = np.where(
+            crossing, (low * at_high - high * at_low) / (at_high - at_low), middle
+        )
         at_middle = missed(middle)
         left = at_middle * at_low > 0
         low, high = np.where(left, middle, low), np.where(left, high, middle)

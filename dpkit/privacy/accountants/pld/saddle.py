@@ -63,7 +63,9 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
     fine = loss.masses(edges if rows > 1 else edges[0]).reshape(2, rows, -1)
     middle = np.minimum((np.cumsum(fine[0], axis=-1) < 0.5).sum(axis=-1), edges.shape[1] - 1)
     return [
-        Coarse(edges[i], fine[:, i], (float(low[i, 0]), float(high[i, 0])), float(edges[i, k]), n)
+        Coarse(
+            edges[i], fine[:, i], (float(low[i, 0]), float(high[i, 0])), float(edges[i, k]), n
+        )
         for i, (k, n) in enumerate(zip(middle, counts, strict=True))
     ]
 
@@ -190,7 +192,9 @@ def for_delta(found: Moments, delta: float, releases: int | None) -> Look:
     """
     tilt, log, mean, variance = found.positive()
     with np.errstate(all="ignore"):
-        deltas = log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
+        deltas = (
+            log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
+        )
         # where the largest loss is an atom there is no saddle, but a best moment
         epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
     saddle = _crossing(tilt, deltas, np.log(delta), mean)
@@ -207,7 +211,9 @@ def for_epsilon(
     proven = _log_bounds(found, epsilon)
     if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
         saddle = min(saddle, float(tilt[np.argmax(proven < -200)]))
-    below = max(float(proven.min()), -200.0) - 5.0  # what one moment proves is somewhat too much
+    below = (
+        max(float(proven.min()), -200.0) - 5.0
+    )  # what one moment proves is somewhat too much
     return _look(found, saddle, below if delta is None else float(np.log(delta)), releases)
 
 
@@ -251,7 +257,9 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int | None)
     error = SERIES_ERROR if releases is None else FFT_ERROR * releases
     for tilt in [saddle, *tilts[tilts < saddle][::-3]]:
         log = float(np.interp(tilt, found.tilts, found.log))
-        sought = min(log_delta - (log - tilt * epsilon), 0.0)  # log, in units of the tilted mass
+        sought = min(
+            log_delta - (log - tilt * epsilon), 0.0
+        )  # log, in units of the tilted mass
         if releases is None:
             sought = min(sought - float(_peak(np.array(tilt))), 0.0)
         if looks and not np.log(error) < np.log(OUTSIDE) + sought:
