@@ -243,7 +243,8 @@ def projected(
 
     It costs `pca.release(noise_multiplier)`, beside what training costs.
 
-    The task is that of `images_of_digits`; noise_multiplier and rng as `pca.components` has them.
+    The task is that of `images_of_digits`; noise_multiplier and rng as `pca.components` has them,
+    dimensions is the number of components.
     """
     rows = task.data.features.numpy()
     components = pca.components(rows, k=dimensions, noise_multiplier=noise_multiplier, rng=rng)

@@ -95,7 +95,14 @@ def price(
 def mean_cosine(
     values: Sequence[float], noise_stds: Sequence[float], *, draws: int, seed: int
 ) -> Mean:
-    """Cosine between the value and the noisy value, on average over `draws` draws of the noise."""
+    """Cosine between the value and the noisy value, on average over `draws` draws of the noise.
+
+    Args:
+        values: f, not all 0.
+        noise_stds: sigma_i > 0, one for each.
+        draws: at least 2.
+        seed: of the draws.
+    """
     f, sigma = _arrays(values, noise_stds)
     checks.whole(2, draws=draws)
     rng = np.random.default_rng(checks.whole(0, seed=seed))

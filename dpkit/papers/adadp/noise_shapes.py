@@ -411,7 +411,12 @@ class OptimisedNoise(NoiseShape):
 def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor]:
     """Scales d that minimise sum |slope_i| d_i while sum (C^2 / m) / d_i^2 = 1, for sigma = z d.
 
-    C is max_grad_norm; equal slopes, of which there is one tensor a parameter, give d_i = C.
+    Args:
+        slopes: one tensor for each parameter; equal ones give d_i = C.
+        max_grad_norm: C.
+
+    Returns:
+        tensors of the slopes' shapes and types.
     """
     flat = torch.cat([one.flatten() for one in slopes]).double().abs()
     average = float(flat.mean())

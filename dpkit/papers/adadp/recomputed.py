@@ -39,8 +39,13 @@ def released(
     """The noised sums of Algorithm 1, (lots, m), to the letter: its lines 6 to 20, and 23.
 
     Noise lies on a lot's sum, and the history is of its mean; with noise on every example, or
-    another scale of the history, a bound of 0 remains one of 0. A lot is its gradients, (any
-    number, m), and L is expected.
+    another scale of the history, a bound of 0 remains one of 0.
+
+    Args:
+        lots: each one's gradients, (any number, m).
+        noise_multiplier: sigma_*, > 0.
+        expected: expected lot size L, > 0.
+        rng: of the noise.
     """
     checks.positive(noise_multiplier=noise_multiplier, expected=expected)
     sums: list[Floats] = []
@@ -70,7 +75,12 @@ def gives_away(sums: Floats) -> bool:
 
 
 def chance(sample_rate: float, *, steps: int) -> float:
-    """How likely `gives_away` is with the record: it must enter a lot before the last one."""
+    """How likely `gives_away` is with the record: it must enter a lot before the last one.
+
+    Args:
+        sample_rate: q, of each record to enter a lot, in [0, 1].
+        steps: T >= 1.
+    """
     checks.in_range(0, 1, sample_rate=sample_rate)
     return -math.expm1((checks.whole(1, steps=steps) - 1) * math.log1p(-sample_rate))
 

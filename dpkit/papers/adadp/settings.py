@@ -103,8 +103,10 @@ class Published:
 class Repaired:
     """The kit's own variant: a history of released gradients, its noise's variance taken off.
 
-    The history is longer than AdaDP's, since one release is mostly noise. Fields as
-    `ReleasedHistory`.
+    Args:
+        max_grad_norm: C; with equal scales, clipping and noise are DP-SGD's at norm C.
+        decay: gamma', of a longer history, since one release is mostly noise.
+        range_factor: scales lie within C divided and multiplied by it.
     """
 
     max_grad_norm: float
@@ -125,7 +127,12 @@ class Repaired:
 
 @dataclass(frozen=True)
 class Optimised:
-    """DpOpt's noise (Xiang, Yang, Li 2019), in the kit's reading: see `OptimisedNoise`."""
+    """DpOpt's noise (Xiang, Yang, Li 2019), in the kit's reading: see `OptimisedNoise`.
+
+    Args:
+        max_grad_norm: C; where all slopes are equal, it is DP-SGD at C.
+        decay: of the average of released gradients.
+    """
 
     max_grad_norm: float
     decay: float = 0.99
@@ -284,7 +291,10 @@ class AgdSettings:
         sampling: of the lots.
         target_epsilon, target_delta: of the whole run, under add-remove.
         public_size: declared number of records.
-        pca_noise, widths, max_steps, chosen: as `AdadpSettings`.
+        pca_noise: sigma_p of DP-PCA, None where inputs are not projected.
+        widths: of the network, as the paper's other settings.
+        max_steps: an end where the budget would allow more.
+        chosen: how settings came about that the paper does not print.
     """
 
     noise_multiplier: float

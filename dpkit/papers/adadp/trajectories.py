@@ -146,7 +146,9 @@ def dp_sgd(
 ) -> Iterator[Floats]:
     """Yield DpSgd's n positions (n, 2) after each step (Algorithm 1, lines 16, 18 and 26).
 
-    The runs start at (n, 2), and each step has standard normal noise, (steps, n, 2).
+    Args:
+        start: where the runs begin, (n, 2).
+        normals: standard normal noise of each step, (steps, n, 2).
     """
     rate, noise, norm = (np.asarray(one)[..., None] for one in setting)
     at = start

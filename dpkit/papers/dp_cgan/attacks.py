@@ -59,6 +59,9 @@ def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDA
     Args:
         before, after: the generator's first-layer weights around its update, (units, inputs).
         columns: of the inputs that hold the one-hot label, label by label.
+
+    Returns:
+        (labels,) bool.
     """
     if before.ndim != 2 or before.shape != after.shape:
         raise ValueError(
@@ -144,8 +147,11 @@ def worlds(
 ) -> list[white_box.Batch]:
     """A batch without the record and with it; the others have random pixels and other labels.
 
-    The record is the black and white image that the discriminator most surely calls real (if sure:
-    its real gradient vanishes), or fake (it is as long as can be).
+    Args:
+        settings: of the networks.
+        sure: whether the record is the black and white image that the discriminator most surely
+            calls real (its real gradient vanishes), or fake (it is as long as can be).
+        others: records beside it.
     """
     rng = torch.Generator().manual_seed(RECORDS_SEED)
     images = torch.rand(others, settings.pixels, generator=rng)

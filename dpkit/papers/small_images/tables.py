@@ -47,7 +47,7 @@ def break_off(curve: Curve) -> float | None:
 
     It is that of the first point whose score has nine tenths of the plateau's gain over 1, the
     score of images that are all alike: an epsilon of a point, not interpolated. A curve that hardly
-    rises has it at its first point, so read it beside the plateau.
+    rises has it at its first point, so read it beside the plateau. The curve is as for `plateau`.
 
     Returns:
         None where there is no finite epsilon.
