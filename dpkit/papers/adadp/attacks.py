@@ -22,6 +22,7 @@ from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
+from dpkit.papers.adadp.recomputed import EXAMPLE_NOISE, EXAMPLE_RATE, EXAMPLE_STEPS
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, AdadpSettings, proven
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import (
@@ -45,7 +46,7 @@ TESTED, ACCURACY = 10_000, 0.96  # test images of MNIST, and where a run of Tabl
 TESTS = 5  # of the accuracy, until the one that the record decides
 REPAIRED = at_level("repaired", LEVELS[0])
 EXAMPLE = replace(  # of Theorem 1, in its own sampling
-    ADADP, noise_multiplier=recomputed.EXAMPLE_NOISE, sampling=FixedSizeBatches(ADADP.lot)
+    ADADP, noise_multiplier=EXAMPLE_NOISE, sampling=FixedSizeBatches(ADADP.lot)
 )
 IN_BOTH = (
     "the record is in the first two lots, which happens with chance (600/60,000)^2 and so more "
@@ -83,19 +84,9 @@ def noise_in_second_step(one: StepTrace) -> float:
 
 def history_shows(settings: Any, rng: np.random.Generator, trials: int) -> Scores:
     """`noise_in_second_step` of the settings' own steps, without and with the record."""
-    more: Any = {
-        "settings": settings,
-        "of": noise_in_second_step,
-        "rng": rng,
-        "trials": trials,
-    }
-    made = (algorithm.step, new(settings))
-    return Scores(
-        *(
-            white_box.statistics(*made, lot(own=own), **more, indices=(0, 1))
-            for own in (0.0, SIZE)
-        )
-    )
+    more: Any = {"settings": settings, "of": noise_in_second_step, "indices": (0, 1)}
+    seen = partial(white_box.statistics, algorithm.step, new(settings), rng=rng, **more)
+    return Scores(*(seen(lot(own=own), trials=trials) for own in (0.0, SIZE)))
 
 
 @cache
@@ -131,15 +122,10 @@ def repaired_shifts() -> tuple[float, ...]:
     The second step is compared at one and the same first release.
     """
     rows, labels = lot(own=SIZE, size=8)
-    common: dict[str, Any] = {
-        "settings": REPAIRED,
-        "indices": (0, 1),
-        "seed": 1,
-        "rows": len(rows),
-    }
-    made = (algorithm.step, new(REPAIRED))
-    absent = white_box.once(*made, (rows[:-1], labels[:-1]), **common)
-    present = white_box.once(*made, (rows, labels), **common, like=absent)
+    more: Any = {"settings": REPAIRED, "indices": (0, 1), "seed": 1, "rows": len(rows)}
+    seen = partial(white_box.once, algorithm.step, new(REPAIRED), **more)
+    absent = seen((rows[:-1], labels[:-1]))
+    present = seen((rows, labels), like=absent)
     steps = [white_box.shift(_step(absent, index), _step(present, index)) for index in (0, 1)]
     record = np.eye(ADADP.widths[0])[[OWN]]  # of length 1, as the PCA scales rows
     upper = np.triu(pca.second_moments(record))
@@ -191,8 +177,7 @@ def replaced_shift() -> float:
 
 def example_run(shift: Callable[[], float], rng: np.random.Generator, trials: int) -> Scores:
     """Likelihood ratios of Theorem 1's example: a record enters each lot with chance .01."""
-    rate, steps = recomputed.EXAMPLE_RATE, recomputed.EXAMPLE_STEPS
-    return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
+    return runs.poisson(rng, trials, shift=shift(), rate=EXAMPLE_RATE, steps=EXAMPLE_STEPS)
 
 
 def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) -> Scores:
@@ -223,14 +208,13 @@ def _price(ledger: Callable[[], Releases], delta: float = ADADP.target_delta) ->
 
 
 MAIN: dict[str, Any] = {"run": describe(ADADP), "records": PUBLIC_SIZE, "weights' seed": SEED}
-REPLACED_STEP = WithoutReplacementGaussian(
-    recomputed.EXAMPLE_NOISE / 2, recomputed.EXAMPLE_RATE
-)
-REPLACED = [Release(REPLACED_STEP, recomputed.EXAMPLE_STEPS)]
+REPLACED = [
+    Release(WithoutReplacementGaussian(EXAMPLE_NOISE / 2, EXAMPLE_RATE), EXAMPLE_STEPS)
+]
 EXAMPLE_SETTINGS = {
-    "noise multiplier": recomputed.EXAMPLE_NOISE,
-    "rate": recomputed.EXAMPLE_RATE,
-    "steps": recomputed.EXAMPLE_STEPS,
+    "noise multiplier": EXAMPLE_NOISE,
+    "rate": EXAMPLE_RATE,
+    "steps": EXAMPLE_STEPS,
 }
 
 TARGETS: tuple[Target, ...] = (
@@ -318,7 +302,7 @@ TARGETS: tuple[Target, ...] = (
         charged=recomputed.example_epsilon().epsilon,
         attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
         "all noised sums.",
-        scores=partial(example_run, lambda: 1 / recomputed.EXAMPLE_NOISE),
+        scores=partial(example_run, lambda: 1 / EXAMPLE_NOISE),
         trials=50_000,
         assumes=("the record's clipped gradient has the same length in every step",),
         settings=EXAMPLE_SETTINGS,

@@ -132,12 +132,7 @@ def _agd_at(settings: AgdSettings, level: Level) -> AgdSettings:
     )
 
 
-BASE = replace(
-    ADADP,
-    noise_multiplier=LEVELS[0].noise_multiplier,
-    target_epsilon=LEVELS[0].epsilon,
-    pca_noise=LEVELS[0].pca_noise,
-)
+BASE = at_level("adadp", LEVELS[0])
 COMPONENTS = {
     "adadp": BASE,
     "adal": replace(ADAL, noise_multiplier=BASE.noise_multiplier),

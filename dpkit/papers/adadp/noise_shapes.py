@@ -145,9 +145,7 @@ class Shaped(NamedTuple):
     """The clipping and the noise of one step."""
 
     rule: ClippingRule | PerCoordinateClipping
-    noise_stds: Sequence[
-        float | Tensor
-    ]  # of the noise on the clipped sum, one for each parameter
+    noise_stds: Sequence[float | Tensor]  # of noise on the clipped sum, for each parameter
 
 
 class NoiseShape(nn.Module):
@@ -214,13 +212,9 @@ def checked_parameters(parameters: Iterable[Tensor]) -> list[Tensor]:
 class Remembering(NoiseShape):
     """A shape with one number for each coordinate, from which its clipping bounds follow."""
 
-    def __init__(
-        self, parameters: Iterable[Tensor], *, noise_multiplier: float, max_grad_norm: float
-    ) -> None:
+    def __init__(self, parameters: Iterable[Tensor], **common: float) -> None:
         parameters = checked_parameters(parameters)
-        super().__init__(
-            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
-        )
+        super().__init__(parameters, **common)
         for i, p in enumerate(parameters):
             self.register_buffer(f"squares_{i}", torch.zeros_like(p).detach())
 
@@ -250,18 +244,15 @@ class RawHistory(Remembering):
         self,
         parameters: Iterable[Tensor],
         *,
-        noise_multiplier: float,
-        max_grad_norm: float,
         bound_factor: float = 1.2,
         decay: float = 0.9,
         threshold: float = 1e-6,
         of: Squared = "mean",
         spread: Spread = "root",
         scale: float = 1.0,
+        **common: float,
     ) -> None:
-        super().__init__(
-            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
-        )
+        super().__init__(parameters, **common)
         checks.one_of(("square", "root"), spread=spread)
         checks.one_of(("mean", "sum", "example"), of=of)
         checks.positive(scale=scale)
@@ -324,15 +315,12 @@ class ReleasedHistory(Remembering):
         self,
         parameters: Iterable[Tensor],
         *,
-        noise_multiplier: float,
-        max_grad_norm: float,
         lot: int,
         decay: float = 0.99,
         range_factor: float = 4.0,
+        **common: float,
     ) -> None:
-        super().__init__(
-            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
-        )
+        super().__init__(parameters, **common)
         self.lot = checks.whole(1, lot=lot)
         self.decay = checks.in_range(0, 1, decay=decay)
         self.range_factor = checks.in_range(1, 1e6, range_factor=range_factor)
@@ -377,17 +365,10 @@ class OptimisedNoise(NoiseShape):
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Tensor],
-        *,
-        noise_multiplier: float,
-        max_grad_norm: float,
-        decay: float = 0.99,
+        self, parameters: Iterable[Tensor], *, decay: float = 0.99, **common: float
     ) -> None:
         parameters = checked_parameters(parameters)
-        super().__init__(
-            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
-        )
+        super().__init__(parameters, **common)
         self.decay = checks.in_range(0, 1, decay=decay)
         for i, p in enumerate(parameters):
             self.register_buffer(f"slopes_{i}", torch.zeros_like(p).detach())
@@ -441,9 +422,8 @@ def optimal_shares(weights: Tensor, steps: int = STEPS) -> Tensor:
             is below half the mean.
     """
     weights = weights / weights.mean()
-    least = float(weights.min()) ** (
-        2 / 3
-    )  # no share is less there: the mean of w^(2/3) is <= 1
+    # No share is less there than this: the mean of w^(2/3) is <= 1
+    least = float(weights.min()) ** (2 / 3)
     rate = least * 4 / 3  # 1 / the largest curvature there, 3/4 w u^(-5/2)
     shares = torch.ones_like(weights)
     for _ in range(steps):

@@ -24,9 +24,7 @@ from dpkit.privacy import Adjacency, Gaussian, NoGuarantee
 from dpkit.privacy.normals import Floats, noised
 
 BITS = 18  # of a scaled row's numbers: they are multiples of 2^-18, cut towards 0
-MOST_RECORDS = 2 ** (
-    53 - 2 * BITS
-)  # 131,072, so that sums of their products are exact in float64
+MOST_RECORDS = 2 ** (53 - 2 * BITS)  # 131,072: sums of their products are exact in float64
 AT_ONCE = 2**12  # rows that are scaled together
 
 

@@ -109,11 +109,8 @@ def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: f
 
 
 DELTA = ADADP.target_delta  # of Theorem 1's example as well
-EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = (
-    600 / 60_000,
-    0.9,
-    1_800,
-)  # after Theorem 1's proof
+# After Theorem 1's proof
+EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = 600 / 60_000, 0.9, 1_800
 HIGH_PRIVACY = ADADP.target_epsilon  # 0.5, with sigma_* 8, sigma_p 16 and lots of 600
 HIGH_NOISE, HIGH_PCA_NOISE = ADADP.noise_multiplier, 16.0
 MNIST_RATE = ADADP.lot / PUBLIC_SIZE

@@ -82,17 +82,9 @@ class Published:
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import RawHistory
 
-        return RawHistory(
-            parameters,
-            noise_multiplier=settings.noise_multiplier,
-            max_grad_norm=self.max_grad_norm,
-            bound_factor=self.bound_factor,
-            decay=self.decay,
-            threshold=self.threshold,
-            of=self.history,
-            spread=self.spread,
-            scale=self.more_noise(settings.lot),
-        )
+        own = {**vars(self), "of": self.history, "scale": self.more_noise(settings.lot)}
+        del own["history"], own["noise_on"]
+        return RawHistory(parameters, noise_multiplier=settings.noise_multiplier, **own)
 
     def more_noise(self, lot: int) -> float:
         """What the noise on the lot's sum is multiplied by."""
@@ -117,12 +109,8 @@ class Repaired:
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
-        return ReleasedHistory(
-            parameters,
-            noise_multiplier=settings.noise_multiplier,
-            lot=settings.lot,
-            **vars(self),
-        )
+        own = {**vars(self), "lot": settings.lot}
+        return ReleasedHistory(parameters, noise_multiplier=settings.noise_multiplier, **own)
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,7 @@ from dpkit.papers.claims import Evidence, Measured
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import PoissonSampling
 
-TINY = (
-    1e-30  # of the step into the complex plane: its error, of order TINY^2, is below rounding
-)
+TINY = 1e-30  # a step into the complex plane: its error, of order TINY^2, is below rounding
 
 
 class Objective(NamedTuple):
@@ -174,9 +172,8 @@ def adadp(
         bound = BETA * root  # line 9
         local = (root.var(axis=-1, keepdims=True) > THRESHOLD) & np.isfinite(norm)  # line 7
         clipped = np.where(local, raw.clip(-bound, bound), _clipped(raw, norm))
-        deviation = np.where(
-            local, noise * np.sqrt(2) * bound, noise * norm
-        )  # lines 12 and 18
+        # Lines 12 and 18
+        deviation = np.where(local, noise * np.sqrt(2) * bound, noise * norm)
         noisy = _noised(clipped, deviation, normal)
         squares = (1 - GAMMA) * squares + GAMMA * noisy**2  # line 22
         history = HISTORY * history + (1 - HISTORY) * raw**2  # line 23
@@ -191,9 +188,7 @@ def _clipped(raw: Floats, norm: Floats) -> Floats:
 
 
 def _noised(clipped: Floats, deviation: Floats, normal: Floats) -> Floats:
-    with np.errstate(
-        invalid="ignore"
-    ):  # 0 times infinity, where there is neither noise nor norm
+    with np.errstate(invalid="ignore"):  # 0 times infinity: there is neither noise nor norm
         return clipped + np.where(deviation * 0 == 0, deviation, 0.0) * normal
 
 

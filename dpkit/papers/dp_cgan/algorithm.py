@@ -27,9 +27,7 @@ from dpkit.training import (
     update,
 )
 
-MICROBATCH_SIZE = (
-    4096  # examples at a time, so that no Poisson batch is too large for the memory
-)
+MICROBATCH_SIZE = 4096  # examples at a time: no Poisson batch is too large for the memory
 
 
 def new_gan(settings: DpCganSettings, *, seed: int, device: torch.device) -> Gan:

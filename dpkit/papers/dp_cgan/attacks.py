@@ -10,7 +10,7 @@ the batch had, however much noise the critic got.
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dpkit.audit import bounds, runs
-from dpkit.audit.scores import Scores, check_rng
+from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
 from dpkit.audit.training.white_box import StepTrace
 from dpkit.common import checks
@@ -33,21 +33,8 @@ from dpkit.papers.dp_cgan.claims import (
 )
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, DpCganSettings
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import Guarantee, Release, SampledGaussian, pld
+from dpkit.privacy import Release, SampledGaussian, pld
 from dpkit.training import Gan
-
-
-class Reconstructed(NamedTuple):
-    """How many of the answers to "does the batch have this label?" were right.
-
-    share: right ones among all, over batches and labels.
-    chance: the share that always answering each label's more frequent answer gets.
-    answers: number of them.
-    """
-
-    share: float
-    chance: float
-    answers: int
 
 
 def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDArray[np.bool_]:
@@ -74,51 +61,6 @@ def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDA
     return (before != after).any(0)[wanted].cpu().numpy()
 
 
-def of_step(
-    step: Callable[..., Any],
-    new_gan: Callable[[], Any],
-    features: Tensor,
-    labels: Tensor,
-    *,
-    settings: Any,
-    weights: str,
-    columns: Sequence[int],
-    batch: int,
-    batches: int,
-    rng: np.random.Generator,
-) -> Reconstructed:
-    """Answer, for many batches, which labels each has, from the generator before and after a step.
-
-    Args:
-        step, new_gan, settings: as `white_box.once` takes them.
-        features, labels: records to draw batches from, (records, ...) and (records,).
-        weights: name of the generator's first-layer weights in a `StepTrace`, such as
-            "generator_net.body.0.weight".
-        columns: as `labels_seen`.
-        batch: records a batch; few, so that not every batch has every label.
-        batches: that are drawn, >= 1.
-        rng: draws the batches and what the steps draw.
-    """
-    check_rng(rng)
-    batch, batches = checks.whole(1, batch=batch, batches=batches)
-    guesses, truth = [], []
-    for _ in range(batches):
-        chosen = rng.choice(len(labels), size=batch, replace=False)
-        rows = white_box.Batch(features[chosen], labels[chosen])
-        seed = int(rng.integers(1, 2**31))
-        run = white_box.once(step, new_gan, rows, settings=settings, seed=seed)
-        if weights not in run.before:
-            raise ValueError(
-                f"weights must be one of {', '.join(run.before)}, got {weights!r}"
-            )
-        guesses.append(labels_seen(run.before[weights], run.after[weights], columns=columns))
-        truth.append(np.isin(np.arange(len(columns)), rows.labels.cpu().numpy()))
-    found, of = np.array(guesses), np.array(truth)  # (batches, labels)
-    often = of.mean(0)
-    chance = float(np.maximum(often, 1 - often).mean())
-    return Reconstructed(float((found == of).mean()), chance, of.size)
-
-
 DELTA = SETTINGS.target_delta
 LABEL = 9  # the record's, which no other record has
 OTHERS = 4  # records beside it where a step is measured
@@ -127,9 +69,7 @@ LATENTS = 20  # draws of the generator's codes over which the least shift is tak
 RAISED = 4.0  # a discriminator's logits, where it calls the generator's images real
 WEIGHTS_SEED, RECORDS_SEED = 1, 3
 KINDS = ("weight", "bias")
-GENERATOR_WEIGHTS = (
-    "generator_net.body.0.weight"  # (units, latents + classes), as a Run names it
-)
+GENERATOR_WEIGHTS = "generator_net.body.0.weight"  # of a trace, (units, latents + classes)
 COLUMNS = range(SETTINGS.latent_size, SETTINGS.latent_size + SETTINGS.classes)  # of the label
 
 
@@ -237,11 +177,6 @@ def run_scores(
     return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
 
 
-def priced(ledger: list[Release]) -> Guarantee:
-    """The certified accountant's price."""
-    return pld.epsilon(ledger, delta=DELTA)
-
-
 def short(noise: float, steps: int) -> list[Release]:
     """Steps at the code's sampling rate."""
     return [Release(SampledGaussian(noise, CODE_RATE), steps)]
@@ -285,8 +220,7 @@ TARGETS: tuple[Target, ...] = (
         where="text: section 4 (post-processing), section 5, Table 1 (epsilon 9.6); code: the "
         "generator's step",
         claimed=SETTINGS.target_epsilon,
-        delta=DELTA,
-        proven=lambda: priced(main_run().published),
+        proven=lambda: pld.epsilon(main_run().published, delta=DELTA),
         attack="For a label that nobody else has, see whether the generator's weights of that "
         "label change in the first step.",
         scores=partial(label_scores, SETTINGS),
@@ -310,8 +244,7 @@ TARGETS: tuple[Target, ...] = (
         "with the Poisson batches and the noise that are charged for.",
         where="code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
         charged=epsilon(SampledGaussian(CODE_NOISE, CODE_RATE), EPOCH),
-        delta=DELTA,
-        proven=lambda: priced(short(REAL_PART, EPOCH)),
+        proven=lambda: pld.epsilon(short(REAL_PART, EPOCH), delta=DELTA),
         attack=ALONG,
         scores=partial(run_scores, partial(real_shift, SETTINGS), CODE_RATE, EPOCH),
         trials=1_000_000,
@@ -330,8 +263,7 @@ TARGETS: tuple[Target, ...] = (
         where="code: fake gradients from the private batch's labels; text: Algorithm 1, lines "
         "13-16",
         charged=epsilon(SampledGaussian(CODE_NOISE, CODE_RATE), 4 * EPOCH),
-        delta=DELTA,
-        proven=lambda: priced(short(BOTH_PARTS, 4 * EPOCH)),
+        proven=lambda: pld.epsilon(short(BOTH_PARTS, 4 * EPOCH), delta=DELTA),
         attack="Score every update of the discriminator along the direction in which a fake "
         "example of the record's label moves it; how far is measured on the kit's step.",
         scores=partial(run_scores, partial(fake_shift, SETTINGS), CODE_RATE, 4 * EPOCH),
@@ -351,8 +283,7 @@ TARGETS: tuple[Target, ...] = (
         says="The repaired run: clipped jointly, public labels, Poisson batches, its own noise.",
         where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        delta=DELTA,
-        proven=lambda: priced(main_run().repaired),
+        proven=lambda: pld.epsilon(main_run().repaired, delta=DELTA),
         attack=ALONG,
         scores=partial(
             run_scores, partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps
@@ -372,8 +303,7 @@ TARGETS: tuple[Target, ...] = (
         says="The generator's update in the repaired run, with labels drawn uniformly.",
         where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        delta=DELTA,
-        proven=lambda: priced(main_run().repaired),
+        proven=lambda: pld.epsilon(main_run().repaired, delta=DELTA),
         attack="As on the published run: see whether the generator's weights of a label that "
         "nobody else has change in the first step.",
         scores=partial(label_scores, REPAIRED),

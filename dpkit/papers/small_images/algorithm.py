@@ -74,9 +74,7 @@ def generator(settings: SmallImagesSettings) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-MICROBATCH_SIZE = (
-    1024  # examples at a time, so that no Poisson batch is too large for the memory
-)
+MICROBATCH_SIZE = 1024  # examples at a time: no Poisson batch is too large for the memory
 
 
 def new_gan(settings: SmallImagesSettings, *, seed: int, device: torch.device) -> Gan:
