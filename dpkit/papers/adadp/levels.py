@@ -66,45 +66,39 @@ AnySettings = AdadpSettings | AgdSettings
 
 
 def at_level(name: str, level: Level) -> AnySettings:
-    """A method of Figure 2 at a level."""
-    settings = METHODS[name]
+    """A method of Figure 2 at a level.
+
+    AGD begins with more noise than the others, may end with less, and its filter stops it.
+    """
+    settings, z = METHODS[name], level.noise_multiplier
+    noise = {"noise_multiplier": z}
     if isinstance(settings, AgdSettings):
-        return _agd_at(settings, level)
-    return replace(
-        settings,
-        noise_multiplier=level.noise_multiplier,
-        target_epsilon=level.epsilon,
-        pca_noise=level.pca_noise,
-    )
+        noise = {
+            "noise_multiplier": 1.5 * z,
+            "least_noise_multiplier": 0.5 * z,
+            "choice_noise": 6 * z,
+        }
+    return replace(settings, target_epsilon=level.epsilon, pca_noise=level.pca_noise, **noise)
 
 
 def on_cifar(name: str, level: Level) -> AnySettings:
     """A method of Figure 3 at a level: the connected layers' norm C for all of the paper's."""
-    settings = METHODS[name]
-    common = {
-        "sampling": PoissonSampling(CIFAR_LOT),
-        "widths": CIFAR_WIDTHS,
-        "max_steps": CIFAR_STEPS,
-    }
+    settings = replace(
+        at_level(name, level),
+        sampling=PoissonSampling(CIFAR_LOT),
+        widths=CIFAR_WIDTHS,
+        max_steps=CIFAR_STEPS,
+    )
     if isinstance(settings, AgdSettings):
-        size = {"public_size": CIFAR_SIZE, "max_grad_norm": CIFAR_NORM}
-        return replace(_agd_at(settings, level), **common, **size)
+        return replace(settings, public_size=CIFAR_SIZE, max_grad_norm=CIFAR_NORM)
     noise, rate = settings.noise, CIFAR_RATES[name]
     if name in ("adadp", "dpsgd", "dpopt"):
         noise = replace(noise, max_grad_norm=CIFAR_NORM)
     if isinstance(rate, Sgd) and level == CIFAR_LEVELS[0]:
         # the paper prints no rate of this decay: to .052 at the end
         rate = Sgd(ExponentialDecay(0.1, 0.65 / CIFAR_STEPS))
-    return replace(
-        settings,
-        noise=noise,
-        noise_multiplier=level.noise_multiplier,
-        optimizer=rate,
-        target_epsilon=level.epsilon,
-        pca_noise=None,
-        chosen=BY_HAND if settings.chosen else None,
-        **common,
-    )
+    chosen = BY_HAND if settings.chosen else None
+    return replace(settings, noise=noise, optimizer=rate, chosen=chosen)
 
 
 def small(settings: AnySettings, *, public_size: int, steps: int = 30) -> AnySettings:
@@ -117,18 +111,6 @@ def small(settings: AnySettings, *, public_size: int, steps: int = 30) -> AnySet
         pca_noise=settings.pca_noise or 16.0,
         max_steps=steps,
         **declared,
-    )
-
-
-def _agd_at(settings: AgdSettings, level: Level) -> AgdSettings:
-    """AGD begins with more noise than the others, may end with less, and its filter stops it."""
-    return replace(
-        settings,
-        noise_multiplier=1.5 * level.noise_multiplier,
-        least_noise_multiplier=0.5 * level.noise_multiplier,
-        choice_noise=6 * level.noise_multiplier,
-        target_epsilon=level.epsilon,
-        pca_noise=level.pca_noise,
     )
 
 

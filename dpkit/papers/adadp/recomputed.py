@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
-from scipy.integrate import quad
+from scipy.integrate import quad, simpson
 
 from dpkit.common import checks
 from dpkit.papers.adadp import example, pca, theorems
@@ -93,17 +93,9 @@ def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: f
     """
     rng = np.random.default_rng(0)
     with_record = np.concatenate([OTHERS, RECORD])
-    events = [
-        gives_away(
-            released(
-                [first, OTHERS],
-                noise_multiplier=noise_multiplier,
-                expected=len(OTHERS),
-                rng=rng,
-            )
-        )
-        for first in (with_record, OTHERS)
-    ]
+    told = {"noise_multiplier": noise_multiplier, "expected": len(OTHERS)}
+    sums = (released([first, OTHERS], rng=rng, **told) for first in (with_record, OTHERS))
+    events = list(map(gives_away, sums))
     separated = events == [True, False]
     return math.inf if separated and chance(sample_rate, steps=steps) > delta else 0.0
 
@@ -154,9 +146,7 @@ def delta_of_loss(h: float, epsilon: float) -> float:
     z = np.linspace(max(low, -9.0), max(low, -9.0) + 20.0, 4_001)
     density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     heights = -np.expm1(np.minimum(epsilon - h / 2 - root * z, 0.0)) * density
-    weights = np.ones_like(z)
-    weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
-    return float((weights * heights).sum() * (z[1] - z[0]) / 3)
+    return float(simpson(heights, x=z))
 
 
 def exponent_of_h() -> float:
@@ -254,11 +244,8 @@ def high_privacy_steps() -> int:
 
 def high_privacy_epsilon(noise_multiplier: float) -> float:
     """Theorem 1's epsilon of as many steps at another noise."""
-    return (
-        theorem_1(noise_multiplier, MNIST_RATE)
-        .epsilon(high_privacy_steps(), delta=DELTA)
-        .epsilon
-    )
+    theorem = theorem_1(noise_multiplier, MNIST_RATE)
+    return theorem.epsilon(high_privacy_steps(), delta=DELTA).epsilon
 
 
 def pca_epsilon(noise_multiplier: float, *, delta: float = DELTA) -> float:

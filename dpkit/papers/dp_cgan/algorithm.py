@@ -72,12 +72,9 @@ def step(
     judged = partial(per_example, gan.discriminator)
     real_of, fake_of = partial(judged, called_real), partial(judged, called_fake)
     own, made = (images, labels), (fakes.detach(), fake_labels)
-    real = clipped_sum(
-        real_of, *own, rule=clipping.real, microbatch_size=MICROBATCH_SIZE
-    )  # lines 9-12
-    fake = clipped_sum(
-        fake_of, *made, rule=clipping.fake, microbatch_size=MICROBATCH_SIZE
-    )  # lines 13-15
+    parts = {"microbatch_size": MICROBATCH_SIZE}
+    real = clipped_sum(real_of, *own, rule=clipping.real, **parts)  # lines 9-12
+    fake = clipped_sum(fake_of, *made, rule=clipping.fake, **parts)  # lines 13-15
     noisy = noised(real.sums, noise_std=settings.noise_std, rng=rng)
     means = [
         r / settings.expected_batch_size + f / settings.fakes

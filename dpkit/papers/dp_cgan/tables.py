@@ -109,11 +109,6 @@ def fit(
         return classifier.fit(features, labels[:, None] == np.arange(classes))
 
 
-def scores(classifier: Any, features: np.ndarray) -> np.ndarray:
-    """Probability of each class against the rest, shape (examples, classes)."""
-    return classifier.predict_proba(features)
-
-
 def micro_auroc(scores: np.ndarray, labels: np.ndarray) -> float:
     """Area under the ROC curve of all (example, class) decisions pooled, between 0 and 1.
 
@@ -149,7 +144,7 @@ def evaluate(classifier: Any, pixels: np.ndarray, labels: np.ndarray) -> dict[st
     features = pixels.astype(np.float64)  # in single precision more scores saturate at 0 and 1
     result = {}
     for suffix, scale in (("_255", 1.0), ("", 255.0)):
-        predicted = scores(classifier, features / scale)
+        predicted = classifier.predict_proba(features / scale)  # each class against the rest
         result[f"auroc{suffix}"] = micro_auroc(predicted, labels)
         result[f"accuracy{suffix}"] = accuracy(predicted, labels)
     return result

@@ -125,7 +125,7 @@ def step(
         microbatch_size=MICROBATCH_SIZE,
     )
     noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)
-    _update_critic(gan, found.parameters, noisy, settings, index, batch_size=len(features))
+    _update_critic(gan, found.parameters, noisy, settings, index, len(features))
     clipped = (found.weights < 1).float().mean().nan_to_num()
     return _record(index, found.losses, generator_loss, clipped)
 
@@ -151,7 +151,7 @@ def plain_step(
     losses = of_fake - of_real + settings.penalty_weight * penalty
     parameters = list(critic.parameters())
     sums = torch.autograd.grad(losses.sum(), parameters)
-    _update_critic(gan, parameters, sums, settings, index, batch_size=batch)
+    _update_critic(gan, parameters, sums, settings, index, batch)
     return _record(index, losses.detach(), generator_loss, 0.0)
 
 
@@ -242,7 +242,6 @@ def _update_critic(
     sums: Sequence[Tensor],
     settings: SmallImagesSettings,
     index: int,
-    *,
     batch_size: int,
 ) -> None:
     means = [total / max(settings.divisor(batch_size), 1) for total in sums]

@@ -52,18 +52,10 @@ def plan_runs(
 
     The plan is "common" or a figure's; scale "small" takes the digits, 12 steps of tiny networks.
     """
+    told: Any = {"device": device, "progress": progress}
+    told |= {"records": RECORDS[scale], "images": SCORED[scale]}
     return [
-        FidCurve.of(
-            key,
-            settings,
-            seed,
-            EVERY[scale],
-            device=device,
-            progress=progress,
-            records=RECORDS[scale],
-            images=SCORED[scale],
-            samples=not seed,
-        ).part
+        FidCurve.of(key, settings, seed, EVERY[scale], samples=not seed, **told).part
         for seed in range(seeds)
         for key, settings in settings_of(plan, scale=scale).items()
     ]
@@ -147,10 +139,8 @@ class FidCurve(NamedTuple):
 
         curve = self._begun()
         left = self.points()[-1] - (curve["steps"] or [0])[-1]
-        with closing(
-            self._steps(gan, data, classifier, curve)
-        ) as steps:  # stored on an error too
-            run.finish(steps, total=left)
+        with closing(self._steps(gan, data, classifier, curve)) as steps:
+            run.finish(steps, total=left)  # which is stored on an error too
         run.keep(gan.averaged_net)
         values = {"curve": curve, "accuracy": classifier.accuracy, **self._spent()}
         samples = None

@@ -30,9 +30,7 @@ REDUCED_STEPS = 3_000
 REDUCED_STEPS_BY_CAPACITY = 2_000  # in Figure 3, whose largest networks take the longest
 REDUCED_CAPACITY = 16  # but in Figure 3
 REDUCED_CAPACITIES = (8, 16, 32, 64, 96, 128)  # the paper's, and two smaller ones of ours
-REDUCED_NOISE = (
-    0.462  # the least, in thousandths, with which these steps cost 10 at most, by RDP
-)
+REDUCED_NOISE = 0.462  # the least, in thousandths, at which these steps cost 10, by RDP
 
 
 @dataclass(frozen=True)

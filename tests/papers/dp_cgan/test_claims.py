@@ -110,7 +110,7 @@ def test_fitted_as_the_code_does_probabilities_are_each_class_against_the_rest()
     labels = rng.integers(3, size=90)
     features = rng.standard_normal((90, 4)) + labels[:, None]
     fitted = tables.fit(tables.logistic_regression(), features, labels, classes=3)
-    for k, found in enumerate(tables.scores(fitted, features).T):
+    for k, found in enumerate(fitted.predict_proba(features).T):
         alone = LogisticRegression(random_state=0).fit(features, labels == k)
         np.testing.assert_allclose(found, alone.predict_proba(features)[:, 1], rtol=1e-6)
     with pytest.raises(ValueError, match=r"labels must hold every class, got none of \[2\]"):
