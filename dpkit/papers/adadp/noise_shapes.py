@@ -342,14 +342,9 @@ class ReleasedHistory(Remembering):
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """E' <- decay E' + (1 - decay) (g~^2 - v), g~ and v of the lot's mean."""
         super().see(noisy)
-        stds = self.now().noise_stds
-        self._follow(
-            (
-                (n / self.lot) ** 2 - (s / self.lot) ** 2
-                for n, s in zip(noisy, stds, strict=True)
-            ),
-            self.decay,
-        )
+        pairs = zip(noisy, self.now().noise_stds, strict=True)
+        squares = ((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in pairs)
+        self._follow(squares, self.decay)
 
 
 STEPS = 50  # of projected gradient descent (Xu et al. 2019, section IV-B)

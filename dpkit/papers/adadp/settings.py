@@ -176,9 +176,8 @@ class AdadpSettings:
     def ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """DP-PCA and `steps` steps; no guarantee where raw gradients steer the noise."""
         if not isinstance(self.noise, Flat | Repaired | Optimised):
-            return [
-                Release(NoGuarantee("clipping and noise follow un-noised private gradients"))
-            ]
+            why = "clipping and noise follow un-noised private gradients"
+            return [Release(NoGuarantee(why))]
         return self.as_if_public(public_size=public_size, steps=steps)
 
     def as_if_public(self, *, public_size: int, steps: int) -> list[Release]:
