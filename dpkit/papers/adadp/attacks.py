@@ -36,13 +36,17 @@ from dpkit.privacy import (
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import FixedSizeBatches
 
-OTHER, OWN, NOBODY = 0, 1, 2  # coordinates: of all other records, the record's, and no one's
-SIZE, LITTLE = 10.0, 0.002  # of a coordinate: a projected image in [0, 1] is up to 28 long
-LOOKED_AT = 100  # coordinates, those where the record widens the noise the most
+# Coordinates: of all other records, the record's, and no one's
+OTHER, OWN, NOBODY = 0, 1, 2
+# Of a coordinate: a projected image in [0, 1] is up to 28 long
+SIZE, LITTLE = 10.0, 0.002
+# Coordinates, those where the record widens the noise the most
+LOOKED_AT = 100
 SEED = 0  # of weights
 RATE = ADADP.lot / PUBLIC_SIZE
 TRIALS = 12  # of an exact attack, in each world
-TESTED, ACCURACY = 10_000, 0.96  # test images of MNIST, and where a run of Table I stops
+# Test images of MNIST, and where a run of Table I stops
+TESTED, ACCURACY = 10_000, 0.96
 TESTS = 5  # of the accuracy, until the one that the record decides
 REPAIRED = at_level("repaired", LEVELS[0])
 EXAMPLE = replace(  # of Theorem 1, in its own sampling
@@ -108,10 +112,12 @@ def wider_noise(rng: np.random.Generator, trials: int) -> Scores:
     """Mean square of the second step's noise, where the record widens it, in usual deviations."""
 
     def world(extra: Any) -> Floats:
-        others = rng.binomial(PUBLIC_SIZE, RATE, size=trials) / ADADP.lot  # in the first lot
+        # In the first lot
+        others = rng.binomial(PUBLIC_SIZE, RATE, size=trials) / ADADP.lot
         return (others + extra) ** 2 * rng.chisquare(LOOKED_AT, size=trials) / LOOKED_AT
 
-    drawn = rng.random(trials) < RATE  # whether the record is in the first lot
+    # Whether the record is in the first lot
+    drawn = rng.random(trials) < RATE
     return Scores(world(0.0), world((widened() - 1) * drawn))
 
 
@@ -127,7 +133,8 @@ def repaired_shifts() -> tuple[float, ...]:
     absent = seen((rows[:-1], labels[:-1]))
     present = seen((rows, labels), like=absent)
     steps = [white_box.shift(_step(absent, index), _step(present, index)) for index in (0, 1)]
-    record = np.eye(ADADP.widths[0])[[OWN]]  # of length 1, as the PCA scales rows
+    # Of length 1, as the PCA scales rows
+    record = np.eye(ADADP.widths[0])[[OWN]]
     upper = np.triu(pca.second_moments(record))
     assert REPAIRED.pca_noise is not None
     return (*steps, float(np.sqrt((upper**2).sum())) / REPAIRED.pca_noise)
@@ -194,7 +201,8 @@ def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) 
         late = np.tile([decided, TESTED], (trials, 1))
         counts = np.concatenate([early, late], axis=1)
         noisy = counts + count_noise * rng.standard_normal(counts.shape)
-        return -np.argmax(noisy >= right, axis=1).astype(float)  # higher: it stopped earlier
+        # Higher: it stopped earlier
+        return -np.argmax(noisy >= right, axis=1).astype(float)
 
     return Scores(world(right - 1), world(right))
 

@@ -40,7 +40,8 @@ LEVELS = (Level(0.5, 2.62, 16.0), Level(2.0, 0.978, 7.0), Level(8.0, 0.589, 4.0)
 CIFAR_LEVELS = (Level(0.5, 5.703, None), Level(2.0, 1.815, None), Level(8.0, 0.824, None))
 CIFAR_STEPS = 250
 CIFAR_LOT, CIFAR_SIZE, CIFAR_NORM = 2_000, 40_000, 3.0
-CIFAR_WIDTHS = (1_024, 128, 64, 10)  # the paper does not print those of its connected layers
+# The paper does not print those of its connected layers
+CIFAR_WIDTHS = (1_024, 128, 64, 10)
 
 METHODS = {
     "adadp": ADADP,

@@ -42,7 +42,8 @@ from dpkit.training import Gradients, PerExample
 from dpkit.training.gradients.ghost_clipping import LayerPasses
 from dpkit.training.gradients.layers import counting, left_out, lengths, widened
 
-ROUNDED_UP = 1 + 2.0**-14  # norms that were added up in float32, and weights from them
+# Norms that were added up in float32, and weights from them
+ROUNDED_UP = 1 + 2.0**-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +146,8 @@ class Shaped(NamedTuple):
     """The clipping and the noise of one step."""
 
     rule: ClippingRule | PerCoordinateClipping
-    noise_stds: Sequence[float | Tensor]  # of noise on the clipped sum, for each parameter
+    # Of noise on the clipped sum, for each parameter
+    noise_stds: Sequence[float | Tensor]
 
 
 class NoiseShape(nn.Module):

@@ -23,8 +23,10 @@ from dpkit.papers.adadp.theorems import Theorem1
 from dpkit.privacy import Release, SampledGaussian, WithoutReplacementGaussian, gdp
 from dpkit.privacy.mechanisms import Floats
 
-BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0  # beta, gamma', G and C (section IV)
-ONLY, NOBODY = 2, 3  # coordinates: one that a single record moves, and one that none does
+# beta, gamma', G and C (section IV)
+BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0
+# Coordinates: one that a single record moves, and one that none does
+ONLY, NOBODY = 2, 3
 OTHERS = np.tile([1.0, 0.5, 0.0, 0.0], (99, 1))  # gradients of 99 records
 RECORD = np.array([[0.5, 0.5, 1.0, 0.0]])  # and of one more
 
@@ -103,10 +105,12 @@ def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: f
 DELTA = ADADP.target_delta  # of Theorem 1's example as well
 # After Theorem 1's proof
 EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = 600 / 60_000, 0.9, 1_800
-HIGH_PRIVACY = ADADP.target_epsilon  # 0.5, with sigma_* 8, sigma_p 16 and lots of 600
+# 0.5, with sigma_* 8, sigma_p 16 and lots of 600
+HIGH_PRIVACY = ADADP.target_epsilon
 HIGH_NOISE, HIGH_PCA_NOISE = ADADP.noise_multiplier, 16.0
 MNIST_RATE = ADADP.lot / PUBLIC_SIZE
-CIFAR_NOISE, CIFAR_RATE, CIFAR_STEPS = 6.0, 2_000 / 50_000, 1_000  # section IV-C; 40 epochs
+# Section IV-C; 40 epochs
+CIFAR_NOISE, CIFAR_RATE, CIFAR_STEPS = 6.0, 2_000 / 50_000, 1_000
 TRIALS = 1_000  # random releases on which Lemma 1 is tried
 TABLE_1 = {  # data set -> (epsilon_D of DpSgd, epsilon_A of AdaDP) at each accuracy
     "MNIST": ((1.10, 1.61, 1.96, 5.48), (0.75, 0.78, 0.80, 1.40)),
@@ -128,7 +132,8 @@ def lemma_1_exceeded() -> float:
         sensitivities = rng.lognormal(0, 1, dimensions)
         stds = rng.lognormal(0, 1, dimensions)
         sigma = float(np.exp(rng.uniform(-1, 2)))
-        share = rng.choice([1.0, rng.uniform(0.1, 1)])  # of 1 / sigma_*^2; often all of it
+        # Of 1 / sigma_*^2; often all of it
+        share = rng.choice([1.0, rng.uniform(0.1, 1)])
         fitted = example.to_one_level(
             list(sensitivities), list(stds), noise_multiplier=sigma / math.sqrt(share)
         )

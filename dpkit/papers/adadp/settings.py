@@ -217,7 +217,8 @@ def _allowed(settings: AdadpSettings, public_size: int) -> int:
 
     if within(settings.max_steps):
         return settings.max_steps
-    return numerics.most(within, limit=2 * settings.max_steps)  # which it does not reach
+    # The limit is not reached
+    return numerics.most(within, limit=2 * settings.max_steps)
 
 
 # Section IV-C. The listing is the published reading where text and listing differ (its line 7), as
@@ -233,7 +234,8 @@ ADADP = AdadpSettings(
 )
 SETTINGS = ADADP
 DPSGD = replace(ADADP, noise=Flat(4.0), optimizer=Sgd(Linear(0.1, 0.052, over=1_000)))
-DPOPT = replace(DPSGD, noise=Optimised(4.0))  # with DP-SGD's rates, as section IV-C has it
+# With DP-SGD's rates, as section IV-C has it
+DPOPT = replace(DPSGD, noise=Optimised(4.0))
 ADAL = replace(ADADP, noise=Flat(4.0), optimizer=RmsProp(Constant(0.001), decay=0.9))
 ADAN = replace(ADADP, optimizer=Sgd(Constant(0.1)))
 

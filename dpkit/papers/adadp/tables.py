@@ -22,7 +22,8 @@ NAMES = {
     "dpsgd-tuned": "DP-SGD, tuned",
 }
 SIZES = {"mnist": 60_000, "digits": 1_437}  # declared, as anyone knows them
-EPSILONS = (0.5, 2.0, 8.0)  # high, medium and low privacy; the text prints the first
+# High, medium and low privacy; the text prints the first
+EPSILONS = (0.5, 2.0, 8.0)
 GAINS = {  # printed gains of AdaDP's accuracy over the others', in points, at the three levels
     "figure_2": {"dpsgd": (5.9, 2.7, 1.0), "agd": (8.8, 9.5, 6.7), "dpopt": (4.3, 1.5, 0.7)},
     "figure_3": {"dpsgd": (3.2, 5.3, 4.8), "agd": (8.5, 8.0, 6.9), "dpopt": (2.1, 3.5, 3.2)},

@@ -13,8 +13,10 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.without_replacement import printed_bound
 
-ORDERS = np.arange(2.0, 65.0)  # "we select alpha from {2, 3, ..., 64}" (section IV-A)
-RIGHT, PRINTED = -1.5, 1.5  # the exponent of H in dA / dH: as it must be, and in the proof
+# "we select alpha from {2, 3, ..., 64}" (section IV-A)
+ORDERS = np.arange(2.0, 65.0)
+# The exponent of H in dA / dH: as it must be, and in the proof
+RIGHT, PRINTED = -1.5, 1.5
 
 
 def limits(h: float, *, epsilon: float) -> tuple[float, float]:

@@ -26,7 +26,8 @@ from dpkit.papers.claims import Evidence, Measured
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import PoissonSampling
 
-TINY = 1e-30  # a step into the complex plane: its error, of order TINY^2, is below rounding
+# A step into the complex plane: its error, of order TINY^2, is below rounding
+TINY = 1e-30
 
 
 class Objective(NamedTuple):
@@ -119,7 +120,8 @@ OBJECTIVES = (
 )
 
 ITERATIONS = 150
-GAMMA, HISTORY, BETA, THRESHOLD = 0.1, 0.9, 1.5, 1e-6  # gamma, gamma', beta, G (section III-B)
+# gamma, gamma', beta, G (section III-B)
+GAMMA, HISTORY, BETA, THRESHOLD = 0.1, 0.9, 1.5, 1e-6
 SMOOTHING = 1e-8  # epsilon_0 of line 25, which the paper does not name
 
 
@@ -170,14 +172,16 @@ def adadp(
         raw = gradient(objective, at)
         root = np.sqrt(history)
         bound = BETA * root  # line 9
-        local = (root.var(axis=-1, keepdims=True) > THRESHOLD) & np.isfinite(norm)  # line 7
+        # Line 7
+        local = (root.var(axis=-1, keepdims=True) > THRESHOLD) & np.isfinite(norm)
         clipped = np.where(local, raw.clip(-bound, bound), _clipped(raw, norm))
         # Lines 12 and 18
         deviation = np.where(local, noise * np.sqrt(2) * bound, noise * norm)
         noisy = _noised(clipped, deviation, normal)
         squares = (1 - GAMMA) * squares + GAMMA * noisy**2  # line 22
         history = HISTORY * history + (1 - HISTORY) * raw**2  # line 23
-        at = at - rate * noisy / np.sqrt(squares + SMOOTHING)  # lines 25 and 26
+        # Lines 25 and 26
+        at = at - rate * noisy / np.sqrt(squares + SMOOTHING)
         yield at
 
 
@@ -262,7 +266,8 @@ def over_grid(
 
 
 PRINTED = {"adadp": 0.21, "dpsgd": 0.90}  # distances of section III-B
-BATCHES = {"mnist": (ADADP.widths, 120), "cifar10": (CIFAR_WIDTHS, 32)}  # of Table II
+# Of Table II
+BATCHES = {"mnist": (ADADP.widths, 120), "cifar10": (CIFAR_WIDTHS, 32)}
 WARM_UP = 5  # iterations that are not timed
 WITHIN = 0.005  # of a printed distance: half a unit of its last digit
 

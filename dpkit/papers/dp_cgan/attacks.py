@@ -7,21 +7,19 @@ is updated on the labels of the private batch, whoever sees it before and after 
 the batch had, however much noise the critic got.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
 from dpkit.audit.training.white_box import StepTrace
-from dpkit.common import checks
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
     BOTH_PARTS,
@@ -36,41 +34,19 @@ from dpkit.papers.targets.target import Target
 from dpkit.privacy import Release, SampledGaussian, pld
 from dpkit.training import Gan
 
-
-def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDArray[np.bool_]:
-    """Which labels an update used: those whose columns have moved.
-
-    Exact for any plain SGD step and for Adam's first; later steps of Adam also move, by momentum,
-    the columns of labels of earlier batches.
-
-    Args:
-        before, after: the generator's first-layer weights around its update, (units, inputs).
-        columns: of the inputs that hold the one-hot label, label by label.
-
-    Returns:
-        (labels,) bool.
-    """
-    if before.ndim != 2 or before.shape != after.shape:
-        raise ValueError(
-            "before and after must be first-layer weights (units, inputs) of one shape, got "
-            f"{tuple(before.shape)} and {tuple(after.shape)}"
-        )
-    wanted = [checks.whole(0, columns=column) for column in columns]
-    if not all(column < before.shape[1] for column in wanted):
-        raise ValueError(f"columns must be below {before.shape[1]} inputs, got {wanted}")
-    return (before != after).any(0)[wanted].cpu().numpy()
-
-
 DELTA = SETTINGS.target_delta
 LABEL = 9  # the record's, which no other record has
 OTHERS = 4  # records beside it where a step is measured
 EPOCH = 100  # steps of the code's rate, 600 of 60,000
-LATENTS = 20  # draws of the generator's codes over which the least shift is taken
-RAISED = 4.0  # a discriminator's logits, where it calls the generator's images real
+# Draws of the generator's codes over which the least shift is taken
+LATENTS = 20
+# A discriminator's logits, where it calls the generator's images real
+RAISED = 4.0
 WEIGHTS_SEED, RECORDS_SEED = 1, 3
 KINDS = ("weight", "bias")
-GENERATOR_WEIGHTS = "generator_net.body.0.weight"  # of a trace, (units, latents + classes)
-COLUMNS = range(SETTINGS.latent_size, SETTINGS.latent_size + SETTINGS.classes)  # of the label
+# Of a trace, (units, latents + classes)
+GENERATOR_WEIGHTS = "generator_net.body.0.weight"
+COLUMN = SETTINGS.latent_size + LABEL  # of its inputs
 
 
 @cache
@@ -154,10 +130,13 @@ def _moved(absent: StepTrace, present: StepTrace) -> Tensor:
 
 
 def column_moved(run: StepTrace) -> float:
-    """1 where the generator's weights of the record's label changed in the step, else 0."""
-    pair = (weights[GENERATOR_WEIGHTS] for weights in (run.before, run.after))
-    (seen,) = labels_seen(*pair, columns=[COLUMNS[LABEL]])
-    return float(seen)
+    """1 where the generator's weights of the record's label changed in the step, else 0.
+
+    Exact for any plain SGD step and for Adam's first; later steps of Adam also move, by momentum,
+    the columns of labels of earlier batches.
+    """
+    before, after = (part[GENERATOR_WEIGHTS][:, COLUMN] for part in (run.before, run.after))
+    return float((before != after).any())
 
 
 def label_scores(settings: DpCganSettings, rng: np.random.Generator, trials: int) -> Scores:

@@ -155,8 +155,10 @@ TABLE_1 = (
 
 BATCH = SETTINGS.expected_batch_size
 CODE_RATE = BATCH / PUBLIC_SIZE
-TRUE_RATE = BATCH / 55_000  # the code keeps 5,000 of the 60,000 images for validation
-CODE_NOISE = SETTINGS.noise_multiplier * SETTINGS.max_grad_norm  # what the accountant is given
+# The code keeps 5,000 of the 60,000 images for validation
+TRUE_RATE = BATCH / 55_000
+# What the accountant is given
+CODE_NOISE = SETTINGS.noise_multiplier * SETTINGS.max_grad_norm
 epsilon = AsPublished(OPACUS_ORDERS, SETTINGS.target_delta).of_steps
 
 
@@ -210,7 +212,8 @@ def no_guarantee() -> float:
 
 
 NOTEBOOK_NOISE, NOTEBOOK_RATE = 0.45, 64 / PUBLIC_SIZE
-NOTEBOOK_PRINTS = {98: 5.750369579644922, 898: 7.153695366365903}  # steps -> epsilon
+# Steps -> epsilon
+NOTEBOOK_PRINTS = {98: 5.750369579644922, 898: 7.153695366365903}
 
 
 def real_row() -> Measured:
@@ -259,7 +262,8 @@ def real_row_claim(
         says=says,
         stated=0.9217,
         kind="equals",
-        tolerance=0.002,  # a fifth of a per cent; what the text leaves open moves it by 0.0004
+        # A fifth of a per cent; what the text leaves open moves it by 0.0004
+        tolerance=0.002,
         compute=itemgetter(score),
         explanation=why,
         evidence=REAL_EVIDENCE,

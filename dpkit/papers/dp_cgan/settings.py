@@ -43,10 +43,14 @@ class DpCganSettings:
     hidden: int = 128
     pixels: int = 784
     classes: int = 10
-    fake_batch_size: int | None = None  # generated examples a step, if not as many as real
-    generator_decay: float | None = None  # of the average of its weights, if that is released
-    label_scale: float | None = None  # of the discriminator's one-hot label, if not 1
-    chosen: str | None = None  # how the settings came about, where it is not as published
+    # Generated examples a step, if not as many as real
+    fake_batch_size: int | None = None
+    # Of the average of its weights, if that is released
+    generator_decay: float | None = None
+    # Of the discriminator's one-hot label, if not 1
+    label_scale: float | None = None
+    # How the settings came about, where it is not as published
+    chosen: str | None = None
 
     @property
     def expected_batch_size(self) -> int:
@@ -108,7 +112,8 @@ class DpCganSettings:
 
     def _mechanism(self, public_size: int) -> Mechanism:
         """One step; Unsupported for shuffled batches, which a repaired run does not draw."""
-        clip_norm = self.clipping.sensitivity("add-remove")  # the sampling knows its adjacency
+        # The sampling knows its adjacency
+        clip_norm = self.clipping.sensitivity("add-remove")
         return mechanism(
             self.sampling, noise_multiplier=self.noise_std / clip_norm, public_size=public_size
         )

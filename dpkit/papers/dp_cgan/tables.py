@@ -141,10 +141,12 @@ def evaluate(classifier: Any, pixels: np.ndarray, labels: np.ndarray) -> dict[st
         labels: shape (images,).
     """
     positive(images=len(pixels))
-    features = pixels.astype(np.float64)  # in single precision more scores saturate at 0 and 1
+    # In single precision more scores saturate at 0 and 1
+    features = pixels.astype(np.float64)
     result = {}
     for suffix, scale in (("_255", 1.0), ("", 255.0)):
-        predicted = classifier.predict_proba(features / scale)  # each class against the rest
+        # Each class against the rest
+        predicted = classifier.predict_proba(features / scale)
         result[f"auroc{suffix}"] = micro_auroc(predicted, labels)
         result[f"accuracy{suffix}"] = accuracy(predicted, labels)
     return result

@@ -36,7 +36,8 @@ def trajectory(
     for _ in range(steps):
         common = 0.95 * common + 0.3 * rng.standard_normal(dims)
         raw = 0.1 * common + rng.standard_normal((batch_size, dims))
-        wanted = shortest * 10 ** rng.random((batch_size, 1))  # (batch, 1) L2 norms
+        # (batch, 1) L2 norms
+        wanted = shortest * 10 ** rng.random((batch_size, 1))
         raw *= wanted / np.linalg.norm(raw, axis=1, keepdims=True)
         yield AdamBatch(raw, rng.standard_normal(dims))
 

@@ -74,7 +74,8 @@ def generator(settings: SmallImagesSettings) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-MICROBATCH_SIZE = 1024  # examples at a time: no Poisson batch is too large for the memory
+# Examples at a time: no Poisson batch is too large for the memory
+MICROBATCH_SIZE = 1024
 
 
 def new_gan(settings: SmallImagesSettings, *, seed: int, device: torch.device) -> Gan:
@@ -177,7 +178,8 @@ class WatchedNorms(NamedTuple):
     """The critic on some real images. It describes private data: do not release it."""
 
     losses: Tensor  # (images,) what the critic minimises
-    norms: Tensor  # (images,) L2 norm of each example's gradient over all parameters
+    # (images,) L2 norm of each example's gradient over all parameters
+    norms: Tensor
 
 
 def watch(

@@ -114,9 +114,11 @@ class Repeated:
 
 
 DELTA = SETTINGS.target_delta
-BATCHES = PUBLIC_SIZE // SETTINGS.expected_batch_size  # whole ones of a pass: 468
+# Whole ones of a pass: 468
+BATCHES = PUBLIC_SIZE // SETTINGS.expected_batch_size
 WEIGHTS_SEED, IMAGES_SEED = 1, 5
-OTHERS, CAPACITY = 3, 8  # records beside the one, and the critic's width, to measure a step
+# Records beside the one, and the critic's width, to measure a step
+OTHERS, CAPACITY = 3, 8
 
 
 @cache

@@ -113,7 +113,8 @@ def by_norm() -> Curve:
     return curve(norms, partial(adam_difference, 1.0), "clip norm", "relative difference")
 
 
-MOST_TENSORS = 9  # of a dpGAN critic (weights and biases of 4 convolutions, a last weight)
+# Of a dpGAN critic (weights and biases of 4 convolutions, a last weight)
+MOST_TENSORS = 9
 PUBLISHED, BEFORE_2018 = BeaulieuJones(), BeaulieuJones(noise_times_norm_squared=True)
 
 

@@ -36,9 +36,11 @@ from dpkit.training.device import device_label
 
 IMAGES = 9_984  # generated images of a score, as in the public code
 CHECKPOINT_EVERY = 250  # steps
-WATCHED = 1_024  # private images on which the critic is looked at, the first ones
+# Private images on which the critic is looked at, the first ones
+WATCHED = 1_024
 SHOWN = 100  # generated images that are kept to be looked at
-SCORED = {"paper": IMAGES, "reduced": IMAGES, "small": 200}  # images of a point's score
+# Images of a point's score
+SCORED = {"paper": IMAGES, "reduced": IMAGES, "small": 200}
 COLUMNS = (
     *("steps", "epsilon_claimed", "epsilon_proven", "inception", "inception_spread"),
     *("critic_loss", "smallest_norm", "median_norm", "clipped"),

@@ -10,8 +10,10 @@ from dpkit.papers.experiments.store import Shown, Stored, joined, mean, seeds, s
 
 Curve = Mapping[str, Sequence[Any]]
 
-PLATEAU = 0.25  # the share of a curve's points, its last ones, whose scores are its plateau
-REACHED = 0.9  # the share of the plateau's gain over 1 that a curve has at its break-off
+# The share of a curve's points, its last ones, whose scores are its plateau
+PLATEAU = 0.25
+# The share of the plateau's gain over 1 that a curve has at its break-off
+REACHED = 0.9
 
 
 def plateau(curve: Curve) -> float:

@@ -64,7 +64,9 @@ SIZED = {"sampling": PoissonSampling(200), "widths": (784, 32, 10), "pca_noise":
 
 AGD_NOISE = {"noise_multiplier": 2.0, "least_noise_multiplier": 1.0, "choice_noise": 8.0}
 LEARNING = {
-    "optimised": replace(TINY, noise=NOISES["optimised"], **SIZED, max_steps=40),
+    "optimised": replace(
+        TINY, **SIZED, noise=settings.Optimised(4.0), noise_multiplier=1.1, max_steps=40
+    ),
     "agd": replace(settings.AGD, **SIZED, **AGD_NOISE, target_epsilon=8.0, public_size=1_437),
 }
 
