@@ -140,10 +140,7 @@ def test_the_shuffled_bound_is_above_the_poisson_price_and_below_what_is_proven(
         (lambda: Xie(5).published_epsilon(size=63), "size must be an integer >= 64, got 63"),
         (lambda: BeaulieuJones(max_grad_norm=0.0), "max_grad_norm must be a finite number > 0"),
         (lambda: prior_work.clipped_mean_moves(batch_size=0), "batch_size must be an integer >= 1"),
-        (lambda: prior_work.clipped_mean_moves(batch_size=1.5), "batch_size must be an integer"),  # type: ignore
-        (lambda: prior_work.groups_factor(2.5), "groups must be an integer >= 1, got 2.5"),  # type: ignore
         (lambda: prior_work.groups_factor(0), "groups must be an integer >= 1, got 0"),
-        (lambda: prior_work.groups_factor(True), "groups must be an integer >= 1, got True"),
         (lambda: BeaulieuJones(records=0), "records must be an integer >= 1, got 0"),
         (lambda: BeaulieuJones().ledger(adjacency="both"), "adjacency must be one of"),  # type: ignore
         (lambda: shuffled.at_least(float("nan"), batches=2, delta=1e-5), "noise_multiplier"),
@@ -159,12 +156,9 @@ def test_bad_values_are_refused(call, message: str):
 def renyi_on_a_line(a: float, b: float, other: float, *, rate: float, order: float) -> float:
     """D of (1-q) N(other) + q N(a) from (1-q) N(other) + q N(b), noise 1, by a fine sum."""
     x = np.linspace(-18 - 2 * order, 18 + 2 * order, 60_001)
-
-    def log_density(own):
-        parts = [log(1 - rate) - (x - other) ** 2 / 2, log(rate) - (x - own) ** 2 / 2]
-        return np.logaddexp(*parts)
-
-    inside = order * log_density(a) + (1 - order) * log_density(b)
+    rest = log(1 - rate) - (x - other) ** 2 / 2
+    p, q = (np.logaddexp(rest, log(rate) - (x - own) ** 2 / 2) for own in (a, b))
+    inside = order * p + (1 - order) * q
     top = inside.max()
     total = np.exp(inside - top).sum() * (x[1] - x[0]) / sqrt(2 * np.pi)
     return (top + log(total)) / (order - 1)
