@@ -42,17 +42,11 @@ def lot(size=6):
     return 3 * torch.randn(size, 8, generator=rng), torch.arange(size) % 3
 
 
-def trained(noise, steps=4, **changes):
-    chosen = replace(TINY, noise=noise, **changes)
-    model = algorithm.new_classifier(chosen, seed=0, device=CPU)
-    data = Data(*lot(30), 30)
-    rng = generator_on(CPU, reproducible_seed=0)
-    return model, list(train(algorithm.step, model, data, settings=chosen, rng=rng, steps=steps))
-
-
 @pytest.mark.parametrize("name", NOISES)
 def test_each_noise_trains_any_classifier(name):
-    model, records = trained(NOISES[name])
+    chosen, data = replace(TINY, noise=NOISES[name]), Data(*lot(30), 30)
+    model, rng = algorithm.new_classifier(chosen, seed=0, device=CPU), generator_on(CPU)
+    records = list(train(algorithm.step, model, data, settings=chosen, rng=rng, steps=4))
     assert [record.step for record in records] == [0, 1, 2, 3]
     assert all(0 <= record.clipped <= 1 and record.loss > 0 for record in records)
     assert all(bool(p.isfinite().all()) for p in model.net.parameters())
