@@ -56,11 +56,11 @@ def stepped(model, index=0, settings=TINY, seed=0):
 
 def test_gradient_and_choice_cost_what_one_gaussian_does():
     """By the certified accountant: two releases on the whole data, and the joint one."""
-    k = len(AGD.rates)
-    both = AGD.noise_multiplier, AGD.choice_noise / sqrt(k)
-    apart = [Release(Gaussian(noise)) for noise in both]
-    expected = pld.epsilon(apart, delta=1e-5).epsilon
-    found = pld.epsilon([Release(Gaussian(AGD.joint_noise(0)))], delta=1e-5).epsilon
+    both = AGD.noise_multiplier, AGD.choice_noise / sqrt(len(AGD.rates))
+    found, expected = (
+        pld.epsilon([Release(Gaussian(noise)) for noise in noises], delta=1e-5).epsilon
+        for noises in ([AGD.joint_noise(0)], both)
+    )
     assert found == pytest.approx(expected, rel=1e-4)  # each is within so much of the truth
 
 
@@ -142,13 +142,13 @@ def test_when_the_budget_is_spent_a_step_does_nothing():
     model = tiny(settings)
     model.memory.used[0] = settings.steps_allowed(public_size=SIZE) - 1
     assert np.isfinite(stepped(model, settings=settings).loss)
-    before = {name: one.clone() for name, one in model.net.state_dict().items()}
+    before = [one.clone() for one in model.net.parameters()]
     spent, rng = model.memory.spent().spent, generator(3)
     state = rng.get_state()
     record = agd.step(model, *lot(), settings=settings, index=1, rng=rng)
     assert record.loss == pytest.approx(model.net(*lot()).mean().item())
     assert torch.equal(state, rng.get_state())  # nothing was drawn, so nothing released
-    assert all(torch.equal(one, before[name]) for name, one in model.net.state_dict().items())
+    assert all(map(torch.equal, model.net.parameters(), before))
     assert model.memory.spent().spent == spent <= model.memory.spent().budget
 
 
@@ -157,8 +157,8 @@ def test_when_the_budget_is_spent_a_step_does_nothing():
 
 def test_where_0_wins_the_noise_falls_and_gradients_are_averaged():
     """Rates so high that every candidate raises the loss, beyond the choice's noise."""
-    settings = replace(TINY, rates=(1e9, 1e10), choice_noise=0.01, noise_multiplier=1e3)
-    settings = replace(settings, target_epsilon=1e9, max_change=10.0, growth=1.0)
+    steep = {"rates": (1e9, 1e10), "choice_noise": 0.01, "noise_multiplier": 1e3}
+    settings = replace(TINY, **steep, target_epsilon=1e9, max_change=10.0, growth=1.0)
     model, weights = tiny(settings), list(tiny().net.parameters())
     for index in range(3):
         stepped(model, index, settings, seed=index)
@@ -180,21 +180,18 @@ def test_gradients_are_averaged_by_the_inverse_of_their_variances():
     assert torch.equal(memory.averaged(first, noise=1.0)[0], first[0])
 
 
-class Row(nn.Module):
+class Row(nn.Bilinear):
     """A loss of (w - x)^2 for each row x."""
 
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.tensor([3.0]))
-
     def forward(self, x, y):
-        return (self.w - x[:, 0]).square()
+        return (self.weight.flatten() - x[:, 0]).square()
 
 
 def test_changes_of_loss_are_clipped_row_by_row():
-    settings = replace(TINY, rates=(1.0, 2.0), max_change=4.0)
+    settings, net = replace(TINY, rates=(1.0, 2.0), max_change=4.0), Row(1, 1, 1, bias=False)
+    nn.init.constant_(net.weight, 3.0)
     x, y = torch.tensor([[0.0], [3.0], [torch.nan]]), torch.zeros(3)
-    found = agd.changes_of_loss(Row(), [torch.tensor([1.0])], x, y, settings=settings)
+    found = agd.changes_of_loss(net, [torch.ones(1, 1, 1)], x, y, settings=settings)
     # w = 2: (4 - 9 -> -4) + 1 + 4 where the loss is no number; w = 1: (1 - 9 -> -4) + 4 + 4
     assert found.tolist() == [1.0, 4.0]
 

@@ -122,9 +122,8 @@ def test_a_model_of_other_settings_which_price_another_noise_is_refused(own, oth
 def test_raw_squares_are_those_of_the_gradients_themselves():
     net = algorithm.new_classifier(TINY, seed=0, device=CPU).net
     rows = lot()
-    each = []
-    for x, y in zip(*(r.split(1) for r in rows), strict=True):
-        each.append(torch.autograd.grad(net(x, y).sum(), list(net.parameters())))
+    pairs = zip(*(r.split(1) for r in rows), strict=True)
+    each = [torch.autograd.grad(net(*row).sum(), list(net.parameters())) for row in pairs]
     columns = [torch.stack(one) for one in zip(*each, strict=True)]
     wanted = {
         "mean": [one.mean(0) ** 2 for one in columns],
@@ -183,13 +182,8 @@ def test_reduced_runs_are_judged_and_priced_agd_by_its_filter(monkeypatch, tmp_p
 
 
 def stored(accuracy):
-    told = {
-        "noise_multiplier": 3.0,
-        "sampling": {"expected_batch_size": 600},
-        "pca_noise": 6.0,
-        "records": "mnist",
-        "target_delta": 1e-4,
-    }
+    told = {"noise_multiplier": 3.0, "pca_noise": 6.0, "target_delta": 1e-4, "records": "mnist"}
+    told["sampling"] = {"expected_batch_size": 600}
     curve = {"steps": [100, 200, 300], "accuracy": [0.5, 0.93, accuracy], "loss": [1, 1, 1]}
     values = {"accuracy": accuracy, "curve": curve}
     return {"values": values, "provenance": {"settings": told}}
