@@ -39,7 +39,8 @@ class AgdMemory(nn.Module):
     """
 
     falls: Tensor  # () int64: how often the noise fell
-    precision: Tensor  # () float64: sum of 1 / z_g^2 of the gradients in the mean
+    # () float64: sum of 1 / z_g^2 of the gradients in the mean
+    precision: Tensor
     used: Tensor  # (levels,) int64: steps charged at each noise
 
     def __init__(self, net: nn.Module, settings: AgdSettings) -> None:

@@ -13,9 +13,8 @@ from dpkit.papers.adadp.settings import AdadpSettings
 from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
 from dpkit.training.types import Recorded
 
-MICROBATCH_SIZE = (
-    4096  # examples at a time, so that no Poisson lot is too large for the memory
-)
+# Examples at a time: no Poisson lot is too large for the memory
+MICROBATCH_SIZE = 4096
 
 
 class AdadpLosses(nn.Module):
@@ -25,7 +24,8 @@ class AdadpLosses(nn.Module):
 
     def __init__(self, net: nn.Module, settings: Any = None) -> None:
         super().__init__()
-        self.net, self.settings = net, settings  # those that the model was made for
+        # Those that the model was made for
+        self.net, self.settings = net, settings
 
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
         """Args: features (batch, ...), labels (batch,) int64. Returns (batch,)."""
@@ -100,12 +100,12 @@ def step(
     clipped = clipped_sum(
         of, features, labels, rule=shaped.rule, microbatch_size=MICROBATCH_SIZE
     )
-    noisy = noised_each(clipped.sums, noise_stds=shaped.noise_stds, rng=rng)  # lines 13, 18
+    # Lines 13, 18
+    noisy = noised_each(clipped.sums, noise_stds=shaped.noise_stds, rng=rng)
     model.shape.see(noisy, partial(raw_squares, model.net, (features, labels), settings.lot))
     set_rate(model.optimizer, settings.optimizer.rate(index))
-    update(
-        model.optimizer, clipped.parameters, [n / settings.lot for n in noisy]
-    )  # 22, 25, 26
+    means = [n / settings.lot for n in noisy]
+    update(model.optimizer, clipped.parameters, means)  # lines 22, 25, 26
     kept = (clipped.weights < 1).double().mean().nan_to_num()
     losses = clipped.losses
     return AdadpRecord(index, len(features), losses.sum().double() / max(len(losses), 1), kept)

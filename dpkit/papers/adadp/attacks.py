@@ -22,6 +22,7 @@ from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
+from dpkit.papers.adadp.recomputed import EXAMPLE_NOISE, EXAMPLE_RATE, EXAMPLE_STEPS
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, AdadpSettings, proven
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import (
@@ -35,17 +36,21 @@ from dpkit.privacy import (
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import FixedSizeBatches
 
-OTHER, OWN, NOBODY = 0, 1, 2  # coordinates: of all other records, the record's, and no one's
-SIZE, LITTLE = 10.0, 0.002  # of a coordinate: a projected image in [0, 1] is up to 28 long
-LOOKED_AT = 100  # coordinates, those where the record widens the noise the most
+# Coordinates: of all other records, the record's, and no one's
+OTHER, OWN, NOBODY = 0, 1, 2
+# Of a coordinate: a projected image in [0, 1] is up to 28 long
+SIZE, LITTLE = 10.0, 0.002
+# Coordinates, those where the record widens the noise the most
+LOOKED_AT = 100
 SEED = 0  # of weights
 RATE = ADADP.lot / PUBLIC_SIZE
 TRIALS = 12  # of an exact attack, in each world
-TESTED, ACCURACY = 10_000, 0.96  # test images of MNIST, and where a run of Table I stops
+# Test images of MNIST, and where a run of Table I stops
+TESTED, ACCURACY = 10_000, 0.96
 TESTS = 5  # of the accuracy, until the one that the record decides
 REPAIRED = at_level("repaired", LEVELS[0])
 EXAMPLE = replace(  # of Theorem 1, in its own sampling
-    ADADP, noise_multiplier=recomputed.EXAMPLE_NOISE, sampling=FixedSizeBatches(ADADP.lot)
+    ADADP, noise_multiplier=EXAMPLE_NOISE, sampling=FixedSizeBatches(ADADP.lot)
 )
 IN_BOTH = (
     "the record is in the first two lots, which happens with chance (600/60,000)^2 and so more "
@@ -83,19 +88,9 @@ def noise_in_second_step(one: StepTrace) -> float:
 
 def history_shows(settings: Any, rng: np.random.Generator, trials: int) -> Scores:
     """`noise_in_second_step` of the settings' own steps, without and with the record."""
-    more: Any = {
-        "settings": settings,
-        "of": noise_in_second_step,
-        "rng": rng,
-        "trials": trials,
-    }
-    made = (algorithm.step, new(settings))
-    return Scores(
-        *(
-            white_box.statistics(*made, lot(own=own), **more, indices=(0, 1))
-            for own in (0.0, SIZE)
-        )
-    )
+    more: Any = {"settings": settings, "of": noise_in_second_step, "indices": (0, 1)}
+    seen = partial(white_box.statistics, algorithm.step, new(settings), rng=rng, **more)
+    return Scores(*(seen(lot(own=own), trials=trials) for own in (0.0, SIZE)))
 
 
 @cache
@@ -117,10 +112,12 @@ def wider_noise(rng: np.random.Generator, trials: int) -> Scores:
     """Mean square of the second step's noise, where the record widens it, in usual deviations."""
 
     def world(extra: Any) -> Floats:
-        others = rng.binomial(PUBLIC_SIZE, RATE, size=trials) / ADADP.lot  # in the first lot
+        # In the first lot
+        others = rng.binomial(PUBLIC_SIZE, RATE, size=trials) / ADADP.lot
         return (others + extra) ** 2 * rng.chisquare(LOOKED_AT, size=trials) / LOOKED_AT
 
-    drawn = rng.random(trials) < RATE  # whether the record is in the first lot
+    # Whether the record is in the first lot
+    drawn = rng.random(trials) < RATE
     return Scores(world(0.0), world((widened() - 1) * drawn))
 
 
@@ -131,17 +128,13 @@ def repaired_shifts() -> tuple[float, ...]:
     The second step is compared at one and the same first release.
     """
     rows, labels = lot(own=SIZE, size=8)
-    common: dict[str, Any] = {
-        "settings": REPAIRED,
-        "indices": (0, 1),
-        "seed": 1,
-        "rows": len(rows),
-    }
-    made = (algorithm.step, new(REPAIRED))
-    absent = white_box.once(*made, (rows[:-1], labels[:-1]), **common)
-    present = white_box.once(*made, (rows, labels), **common, like=absent)
+    more: Any = {"settings": REPAIRED, "indices": (0, 1), "seed": 1, "rows": len(rows)}
+    seen = partial(white_box.once, algorithm.step, new(REPAIRED), **more)
+    absent = seen((rows[:-1], labels[:-1]))
+    present = seen((rows, labels), like=absent)
     steps = [white_box.shift(_step(absent, index), _step(present, index)) for index in (0, 1)]
-    record = np.eye(ADADP.widths[0])[[OWN]]  # of length 1, as the PCA scales rows
+    # Of length 1, as the PCA scales rows
+    record = np.eye(ADADP.widths[0])[[OWN]]
     upper = np.triu(pca.second_moments(record))
     assert REPAIRED.pca_noise is not None
     return (*steps, float(np.sqrt((upper**2).sum())) / REPAIRED.pca_noise)
@@ -191,8 +184,7 @@ def replaced_shift() -> float:
 
 def example_run(shift: Callable[[], float], rng: np.random.Generator, trials: int) -> Scores:
     """Likelihood ratios of Theorem 1's example: a record enters each lot with chance .01."""
-    rate, steps = recomputed.EXAMPLE_RATE, recomputed.EXAMPLE_STEPS
-    return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
+    return runs.poisson(rng, trials, shift=shift(), rate=EXAMPLE_RATE, steps=EXAMPLE_STEPS)
 
 
 def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) -> Scores:
@@ -209,7 +201,8 @@ def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) 
         late = np.tile([decided, TESTED], (trials, 1))
         counts = np.concatenate([early, late], axis=1)
         noisy = counts + count_noise * rng.standard_normal(counts.shape)
-        return -np.argmax(noisy >= right, axis=1).astype(float)  # higher: it stopped earlier
+        # Higher: it stopped earlier
+        return -np.argmax(noisy >= right, axis=1).astype(float)
 
     return Scores(world(right - 1), world(right))
 
@@ -223,14 +216,13 @@ def _price(ledger: Callable[[], Releases], delta: float = ADADP.target_delta) ->
 
 
 MAIN: dict[str, Any] = {"run": describe(ADADP), "records": PUBLIC_SIZE, "weights' seed": SEED}
-REPLACED_STEP = WithoutReplacementGaussian(
-    recomputed.EXAMPLE_NOISE / 2, recomputed.EXAMPLE_RATE
-)
-REPLACED = [Release(REPLACED_STEP, recomputed.EXAMPLE_STEPS)]
+REPLACED = [
+    Release(WithoutReplacementGaussian(EXAMPLE_NOISE / 2, EXAMPLE_RATE), EXAMPLE_STEPS)
+]
 EXAMPLE_SETTINGS = {
-    "noise multiplier": recomputed.EXAMPLE_NOISE,
-    "rate": recomputed.EXAMPLE_RATE,
-    "steps": recomputed.EXAMPLE_STEPS,
+    "noise multiplier": EXAMPLE_NOISE,
+    "rate": EXAMPLE_RATE,
+    "steps": EXAMPLE_STEPS,
 }
 
 TARGETS: tuple[Target, ...] = (
@@ -318,7 +310,7 @@ TARGETS: tuple[Target, ...] = (
         charged=recomputed.example_epsilon().epsilon,
         attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
         "all noised sums.",
-        scores=partial(example_run, lambda: 1 / recomputed.EXAMPLE_NOISE),
+        scores=partial(example_run, lambda: 1 / EXAMPLE_NOISE),
         trials=50_000,
         assumes=("the record's clipped gradient has the same length in every step",),
         settings=EXAMPLE_SETTINGS,

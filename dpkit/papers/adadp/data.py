@@ -192,8 +192,10 @@ def kept(pretraining: Pretraining, also: dict[str, str], what: str, suffix: str)
     return cache_dir() / "runs" / "adadp" / f"{what}-{pretraining.images}-{digest}.{suffix}"
 
 
-PUBLIC_SIZES = {"mnist": 60_000, "digits": 1_437}  # declared, as anyone knows them
-DIMENSIONS, AT_ONCE = 60, 500  # of the projection (IV-A); images whose features come together
+# Declared, as anyone knows them
+PUBLIC_SIZES = {"mnist": 60_000, "digits": 1_437}
+# Of the projection (IV-A); images whose features come together
+DIMENSIONS, AT_ONCE = 60, 500
 
 
 class AdadpTask(NamedTuple):
@@ -243,13 +245,12 @@ def projected(
 
     It costs `pca.release(noise_multiplier)`, beside what training costs.
 
-    The task is that of `images_of_digits`; noise_multiplier and rng as `pca.components` has them.
+    The task is that of `images_of_digits`; noise_multiplier and rng as `pca.components` has them,
+    dimensions is the number of components.
     """
     rows = task.data.features.numpy()
     components = pca.components(rows, k=dimensions, noise_multiplier=noise_multiplier, rng=rng)
-    own, test = (
-        _tensor(pca.projected(x.numpy(), components)) for x in (task.data.features, task.test)
-    )
+    own, test = (_tensor(x.numpy() @ components) for x in (task.data.features, task.test))
     words = f"{dimensions} private principal components (noise {noise_multiplier:g}) of "
     words += task.words
     return task._replace(data=task.data._replace(features=own), test=test, words=words)

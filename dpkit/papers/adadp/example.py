@@ -95,12 +95,20 @@ def price(
 def mean_cosine(
     values: Sequence[float], noise_stds: Sequence[float], *, draws: int, seed: int
 ) -> Mean:
-    """Cosine between the value and the noisy value, on average over `draws` draws of the noise."""
+    """Cosine between the value and the noisy value, on average over `draws` draws of the noise.
+
+    Args:
+        values: f, not all 0.
+        noise_stds: sigma_i > 0, one for each.
+        draws: at least 2.
+        seed: of the draws.
+    """
     f, sigma = _arrays(values, noise_stds)
     checks.whole(2, draws=draws)
     rng = np.random.default_rng(checks.whole(0, seed=seed))
     noisy = f + sigma * rng.standard_normal((draws, f.size))
-    cosines = (noisy * f).sum(axis=1) / np.sqrt((noisy**2).sum(axis=1))  # f has length 1
+    # f has length 1
+    cosines = (noisy * f).sum(axis=1) / np.sqrt((noisy**2).sum(axis=1))
     return Mean(float(cosines.mean()), float(cosines.std(ddof=1)) / math.sqrt(draws))
 
 
@@ -115,7 +123,8 @@ def exact_mean_cosine(values: Sequence[float], noise_stds: Sequence[float]) -> f
         ArithmeticError: half the points give a value that is not within 1e-9 of it.
     """
     f, sigma = _arrays(values, noise_stds)
-    ends = -math.log(math.hypot(1, *sigma)) - 40, 40  # of log u: outside lies less than 1e-16
+    # Of log u: outside lies less than 1e-16
+    ends = -math.log(math.hypot(1, *sigma)) - 40, 40
     log_u = np.arange(*ends, STEP)
     u = np.exp(log_u)[:, None]
     widths = 1 + 2 * (u * sigma) ** 2  # (points, coordinates)

@@ -40,7 +40,8 @@ LEVELS = (Level(0.5, 2.62, 16.0), Level(2.0, 0.978, 7.0), Level(8.0, 0.589, 4.0)
 CIFAR_LEVELS = (Level(0.5, 5.703, None), Level(2.0, 1.815, None), Level(8.0, 0.824, None))
 CIFAR_STEPS = 250
 CIFAR_LOT, CIFAR_SIZE, CIFAR_NORM = 2_000, 40_000, 3.0
-CIFAR_WIDTHS = (1_024, 128, 64, 10)  # the paper does not print those of its connected layers
+# The paper does not print those of its connected layers
+CIFAR_WIDTHS = (1_024, 128, 64, 10)
 
 METHODS = {
     "adadp": ADADP,
@@ -66,45 +67,39 @@ AnySettings = AdadpSettings | AgdSettings
 
 
 def at_level(name: str, level: Level) -> AnySettings:
-    """A method of Figure 2 at a level."""
-    settings = METHODS[name]
+    """A method of Figure 2 at a level.
+
+    AGD begins with more noise than the others, may end with less, and its filter stops it.
+    """
+    settings, z = METHODS[name], level.noise_multiplier
+    noise = {"noise_multiplier": z}
     if isinstance(settings, AgdSettings):
-        return _agd_at(settings, level)
-    return replace(
-        settings,
-        noise_multiplier=level.noise_multiplier,
-        target_epsilon=level.epsilon,
-        pca_noise=level.pca_noise,
-    )
+        noise = {
+            "noise_multiplier": 1.5 * z,
+            "least_noise_multiplier": 0.5 * z,
+            "choice_noise": 6 * z,
+        }
+    return replace(settings, target_epsilon=level.epsilon, pca_noise=level.pca_noise, **noise)
 
 
 def on_cifar(name: str, level: Level) -> AnySettings:
     """A method of Figure 3 at a level: the connected layers' norm C for all of the paper's."""
-    settings = METHODS[name]
-    common = {
-        "sampling": PoissonSampling(CIFAR_LOT),
-        "widths": CIFAR_WIDTHS,
-        "max_steps": CIFAR_STEPS,
-    }
+    settings = replace(
+        at_level(name, level),
+        sampling=PoissonSampling(CIFAR_LOT),
+        widths=CIFAR_WIDTHS,
+        max_steps=CIFAR_STEPS,
+    )
     if isinstance(settings, AgdSettings):
-        size = {"public_size": CIFAR_SIZE, "max_grad_norm": CIFAR_NORM}
-        return replace(_agd_at(settings, level), **common, **size)
+        return replace(settings, public_size=CIFAR_SIZE, max_grad_norm=CIFAR_NORM)
     noise, rate = settings.noise, CIFAR_RATES[name]
     if name in ("adadp", "dpsgd", "dpopt"):
         noise = replace(noise, max_grad_norm=CIFAR_NORM)
     if isinstance(rate, Sgd) and level == CIFAR_LEVELS[0]:
         # the paper prints no rate of this decay: to .052 at the end
         rate = Sgd(ExponentialDecay(0.1, 0.65 / CIFAR_STEPS))
-    return replace(
-        settings,
-        noise=noise,
-        noise_multiplier=level.noise_multiplier,
-        optimizer=rate,
-        target_epsilon=level.epsilon,
-        pca_noise=None,
-        chosen=BY_HAND if settings.chosen else None,
-        **common,
-    )
+    chosen = BY_HAND if settings.chosen else None
+    return replace(settings, noise=noise, optimizer=rate, chosen=chosen)
 
 
 def small(settings: AnySettings, *, public_size: int, steps: int = 30) -> AnySettings:
@@ -120,24 +115,7 @@ def small(settings: AnySettings, *, public_size: int, steps: int = 30) -> AnySet
     )
 
 
-def _agd_at(settings: AgdSettings, level: Level) -> AgdSettings:
-    """AGD begins with more noise than the others, may end with less, and its filter stops it."""
-    return replace(
-        settings,
-        noise_multiplier=1.5 * level.noise_multiplier,
-        least_noise_multiplier=0.5 * level.noise_multiplier,
-        choice_noise=6 * level.noise_multiplier,
-        target_epsilon=level.epsilon,
-        pca_noise=level.pca_noise,
-    )
-
-
-BASE = replace(
-    ADADP,
-    noise_multiplier=LEVELS[0].noise_multiplier,
-    target_epsilon=LEVELS[0].epsilon,
-    pca_noise=LEVELS[0].pca_noise,
-)
+BASE = at_level("adadp", LEVELS[0])
 COMPONENTS = {
     "adadp": BASE,
     "adal": replace(ADAL, noise_multiplier=BASE.noise_multiplier),

@@ -42,7 +42,8 @@ from dpkit.training import Gradients, PerExample
 from dpkit.training.gradients.ghost_clipping import LayerPasses
 from dpkit.training.gradients.layers import counting, left_out, lengths, widened
 
-ROUNDED_UP = 1 + 2.0**-14  # norms that were added up in float32, and weights from them
+# Norms that were added up in float32, and weights from them
+ROUNDED_UP = 1 + 2.0**-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +146,8 @@ class Shaped(NamedTuple):
     """The clipping and the noise of one step."""
 
     rule: ClippingRule | PerCoordinateClipping
-    noise_stds: Sequence[
-        float | Tensor
-    ]  # of the noise on the clipped sum, one for each parameter
+    # Of noise on the clipped sum, for each parameter
+    noise_stds: Sequence[float | Tensor]
 
 
 class NoiseShape(nn.Module):
@@ -214,13 +214,9 @@ def checked_parameters(parameters: Iterable[Tensor]) -> list[Tensor]:
 class Remembering(NoiseShape):
     """A shape with one number for each coordinate, from which its clipping bounds follow."""
 
-    def __init__(
-        self, parameters: Iterable[Tensor], *, noise_multiplier: float, max_grad_norm: float
-    ) -> None:
+    def __init__(self, parameters: Iterable[Tensor], **common: float) -> None:
         parameters = checked_parameters(parameters)
-        super().__init__(
-            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
-        )
+        super().__init__(parameters, **common)
         for i, p in enumerate(parameters):
             self.register_buffer(f"squares_{i}", torch.zeros_like(p).detach())
 
@@ -250,18 +246,15 @@ class RawHistory(Remembering):
         self,
         parameters: Iterable[Tensor],
         *,
-        noise_multiplier: float,
-        max_grad_norm: float,
         bound_factor: float = 1.2,
         decay: float = 0.9,
         threshold: float = 1e-6,
         of: Squared = "mean",
         spread: Spread = "root",
         scale: float = 1.0,
+        **common: float,
     ) -> None:
-        super().__init__(
-            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
-        )
+        super().__init__(parameters, **common)
         checks.one_of(("square", "root"), spread=spread)
         checks.one_of(("mean", "sum", "example"), of=of)
         checks.positive(scale=scale)
@@ -324,15 +317,12 @@ class ReleasedHistory(Remembering):
         self,
         parameters: Iterable[Tensor],
         *,
-        noise_multiplier: float,
-        max_grad_norm: float,
         lot: int,
         decay: float = 0.99,
         range_factor: float = 4.0,
+        **common: float,
     ) -> None:
-        super().__init__(
-            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
-        )
+        super().__init__(parameters, **common)
         self.lot = checks.whole(1, lot=lot)
         self.decay = checks.in_range(0, 1, decay=decay)
         self.range_factor = checks.in_range(1, 1e6, range_factor=range_factor)
@@ -354,14 +344,9 @@ class ReleasedHistory(Remembering):
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """E' <- decay E' + (1 - decay) (g~^2 - v), g~ and v of the lot's mean."""
         super().see(noisy)
-        stds = self.now().noise_stds
-        self._follow(
-            (
-                (n / self.lot) ** 2 - (s / self.lot) ** 2
-                for n, s in zip(noisy, stds, strict=True)
-            ),
-            self.decay,
-        )
+        pairs = zip(noisy, self.now().noise_stds, strict=True)
+        squares = ((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in pairs)
+        self._follow(squares, self.decay)
 
 
 STEPS = 50  # of projected gradient descent (Xu et al. 2019, section IV-B)
@@ -377,17 +362,10 @@ class OptimisedNoise(NoiseShape):
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Tensor],
-        *,
-        noise_multiplier: float,
-        max_grad_norm: float,
-        decay: float = 0.99,
+        self, parameters: Iterable[Tensor], *, decay: float = 0.99, **common: float
     ) -> None:
         parameters = checked_parameters(parameters)
-        super().__init__(
-            parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm
-        )
+        super().__init__(parameters, **common)
         self.decay = checks.in_range(0, 1, decay=decay)
         for i, p in enumerate(parameters):
             self.register_buffer(f"slopes_{i}", torch.zeros_like(p).detach())
@@ -411,7 +389,12 @@ class OptimisedNoise(NoiseShape):
 def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor]:
     """Scales d that minimise sum |slope_i| d_i while sum (C^2 / m) / d_i^2 = 1, for sigma = z d.
 
-    C is max_grad_norm; equal slopes, of which there is one tensor a parameter, give d_i = C.
+    Args:
+        slopes: one tensor for each parameter; equal ones give d_i = C.
+        max_grad_norm: C.
+
+    Returns:
+        tensors of the slopes' shapes and types.
     """
     flat = torch.cat([one.flatten() for one in slopes]).double().abs()
     average = float(flat.mean())
@@ -436,9 +419,8 @@ def optimal_shares(weights: Tensor, steps: int = STEPS) -> Tensor:
             is below half the mean.
     """
     weights = weights / weights.mean()
-    least = float(weights.min()) ** (
-        2 / 3
-    )  # no share is less there: the mean of w^(2/3) is <= 1
+    # No share is less there than this: the mean of w^(2/3) is <= 1
+    least = float(weights.min()) ** (2 / 3)
     rate = least * 4 / 3  # 1 / the largest curvature there, 3/4 w u^(-5/2)
     shares = torch.ones_like(weights)
     for _ in range(steps):

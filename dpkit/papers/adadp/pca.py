@@ -23,10 +23,10 @@ from dpkit.common import checks
 from dpkit.privacy import Adjacency, Gaussian, NoGuarantee
 from dpkit.privacy.normals import Floats, noised
 
-BITS = 18  # of a scaled row's numbers: they are multiples of 2^-18, cut towards 0
-MOST_RECORDS = 2 ** (
-    53 - 2 * BITS
-)  # 131,072, so that sums of their products are exact in float64
+# Of a scaled row's numbers: they are multiples of 2^-18, cut towards 0
+BITS = 18
+# 131,072: sums of their products are exact in float64
+MOST_RECORDS = 2 ** (53 - 2 * BITS)
 AT_ONCE = 2**12  # rows that are scaled together
 
 
@@ -116,16 +116,6 @@ def _scaled(rows: np.ndarray, start: int) -> Floats:
             f"rows must be finite numbers, and row {start + int(finite.argmin())} (counted from 0) "
             "has one that is not; fill it with a fixed one, or leave the record out"
         )
-    norms = np.hypot.reduce(rows, axis=1, keepdims=True)  # squares would overflow
+    # Squares would overflow
+    norms = np.hypot.reduce(rows, axis=1, keepdims=True)
     return np.trunc(rows * (2.0**BITS / np.maximum(norms, 1.0)))
-
-
-def projected(rows: ArrayLike, components: ArrayLike) -> np.ndarray:
-    """Rows in the coordinates of the components, (records, k), as they are given: not scaled."""
-    rows, components = np.asarray(rows), np.asarray(components)
-    if rows.ndim != 2 or components.ndim != 2 or rows.shape[1] != len(components):
-        raise ValueError(
-            f"rows (records, pixels) and components (pixels, k) must fit, got {rows.shape} and "
-            f"{components.shape}"
-        )
-    return rows @ components

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
-from scipy.integrate import quad
+from scipy.integrate import quad, simpson
 
 from dpkit.common import checks
 from dpkit.papers.adadp import example, pca, theorems
@@ -23,8 +23,10 @@ from dpkit.papers.adadp.theorems import Theorem1
 from dpkit.privacy import Release, SampledGaussian, WithoutReplacementGaussian, gdp
 from dpkit.privacy.mechanisms import Floats
 
-BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0  # beta, gamma', G and C (section IV)
-ONLY, NOBODY = 2, 3  # coordinates: one that a single record moves, and one that none does
+# beta, gamma', G and C (section IV)
+BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0
+# Coordinates: one that a single record moves, and one that none does
+ONLY, NOBODY = 2, 3
 OTHERS = np.tile([1.0, 0.5, 0.0, 0.0], (99, 1))  # gradients of 99 records
 RECORD = np.array([[0.5, 0.5, 1.0, 0.0]])  # and of one more
 
@@ -39,8 +41,13 @@ def released(
     """The noised sums of Algorithm 1, (lots, m), to the letter: its lines 6 to 20, and 23.
 
     Noise lies on a lot's sum, and the history is of its mean; with noise on every example, or
-    another scale of the history, a bound of 0 remains one of 0. A lot is its gradients, (any
-    number, m), and L is expected.
+    another scale of the history, a bound of 0 remains one of 0.
+
+    Args:
+        lots: each one's gradients, (any number, m).
+        noise_multiplier: sigma_*, > 0.
+        expected: expected lot size L, > 0.
+        rng: of the noise.
     """
     checks.positive(noise_multiplier=noise_multiplier, expected=expected)
     sums: list[Floats] = []
@@ -70,7 +77,12 @@ def gives_away(sums: Floats) -> bool:
 
 
 def chance(sample_rate: float, *, steps: int) -> float:
-    """How likely `gives_away` is with the record: it must enter a lot before the last one."""
+    """How likely `gives_away` is with the record: it must enter a lot before the last one.
+
+    Args:
+        sample_rate: q, of each record to enter a lot, in [0, 1].
+        steps: T >= 1.
+    """
     checks.in_range(0, 1, sample_rate=sample_rate)
     return -math.expm1((checks.whole(1, steps=steps) - 1) * math.log1p(-sample_rate))
 
@@ -83,31 +95,22 @@ def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: f
     """
     rng = np.random.default_rng(0)
     with_record = np.concatenate([OTHERS, RECORD])
-    events = [
-        gives_away(
-            released(
-                [first, OTHERS],
-                noise_multiplier=noise_multiplier,
-                expected=len(OTHERS),
-                rng=rng,
-            )
-        )
-        for first in (with_record, OTHERS)
-    ]
+    told = {"noise_multiplier": noise_multiplier, "expected": len(OTHERS)}
+    sums = (released([first, OTHERS], rng=rng, **told) for first in (with_record, OTHERS))
+    events = list(map(gives_away, sums))
     separated = events == [True, False]
     return math.inf if separated and chance(sample_rate, steps=steps) > delta else 0.0
 
 
 DELTA = ADADP.target_delta  # of Theorem 1's example as well
-EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = (
-    600 / 60_000,
-    0.9,
-    1_800,
-)  # after Theorem 1's proof
-HIGH_PRIVACY = ADADP.target_epsilon  # 0.5, with sigma_* 8, sigma_p 16 and lots of 600
+# After Theorem 1's proof
+EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = 600 / 60_000, 0.9, 1_800
+# 0.5, with sigma_* 8, sigma_p 16 and lots of 600
+HIGH_PRIVACY = ADADP.target_epsilon
 HIGH_NOISE, HIGH_PCA_NOISE = ADADP.noise_multiplier, 16.0
 MNIST_RATE = ADADP.lot / PUBLIC_SIZE
-CIFAR_NOISE, CIFAR_RATE, CIFAR_STEPS = 6.0, 2_000 / 50_000, 1_000  # section IV-C; 40 epochs
+# Section IV-C; 40 epochs
+CIFAR_NOISE, CIFAR_RATE, CIFAR_STEPS = 6.0, 2_000 / 50_000, 1_000
 TRIALS = 1_000  # random releases on which Lemma 1 is tried
 TABLE_1 = {  # data set -> (epsilon_D of DpSgd, epsilon_A of AdaDP) at each accuracy
     "MNIST": ((1.10, 1.61, 1.96, 5.48), (0.75, 0.78, 0.80, 1.40)),
@@ -129,7 +132,8 @@ def lemma_1_exceeded() -> float:
         sensitivities = rng.lognormal(0, 1, dimensions)
         stds = rng.lognormal(0, 1, dimensions)
         sigma = float(np.exp(rng.uniform(-1, 2)))
-        share = rng.choice([1.0, rng.uniform(0.1, 1)])  # of 1 / sigma_*^2; often all of it
+        # Of 1 / sigma_*^2; often all of it
+        share = rng.choice([1.0, rng.uniform(0.1, 1)])
         fitted = example.to_one_level(
             list(sensitivities), list(stds), noise_multiplier=sigma / math.sqrt(share)
         )
@@ -147,9 +151,7 @@ def delta_of_loss(h: float, epsilon: float) -> float:
     z = np.linspace(max(low, -9.0), max(low, -9.0) + 20.0, 4_001)
     density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     heights = -np.expm1(np.minimum(epsilon - h / 2 - root * z, 0.0)) * density
-    weights = np.ones_like(z)
-    weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
-    return float((weights * heights).sum() * (z[1] - z[0]) / 3)
+    return float(simpson(heights, x=z))
 
 
 def exponent_of_h() -> float:
@@ -247,11 +249,8 @@ def high_privacy_steps() -> int:
 
 def high_privacy_epsilon(noise_multiplier: float) -> float:
     """Theorem 1's epsilon of as many steps at another noise."""
-    return (
-        theorem_1(noise_multiplier, MNIST_RATE)
-        .epsilon(high_privacy_steps(), delta=DELTA)
-        .epsilon
-    )
+    theorem = theorem_1(noise_multiplier, MNIST_RATE)
+    return theorem.epsilon(high_privacy_steps(), delta=DELTA).epsilon
 
 
 def pca_epsilon(noise_multiplier: float, *, delta: float = DELTA) -> float:

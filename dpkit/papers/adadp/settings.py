@@ -82,17 +82,9 @@ class Published:
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import RawHistory
 
-        return RawHistory(
-            parameters,
-            noise_multiplier=settings.noise_multiplier,
-            max_grad_norm=self.max_grad_norm,
-            bound_factor=self.bound_factor,
-            decay=self.decay,
-            threshold=self.threshold,
-            of=self.history,
-            spread=self.spread,
-            scale=self.more_noise(settings.lot),
-        )
+        own = {**vars(self), "of": self.history, "scale": self.more_noise(settings.lot)}
+        del own["history"], own["noise_on"]
+        return RawHistory(parameters, noise_multiplier=settings.noise_multiplier, **own)
 
     def more_noise(self, lot: int) -> float:
         """What the noise on the lot's sum is multiplied by."""
@@ -103,8 +95,10 @@ class Published:
 class Repaired:
     """The kit's own variant: a history of released gradients, its noise's variance taken off.
 
-    The history is longer than AdaDP's, since one release is mostly noise. Fields as
-    `ReleasedHistory`.
+    Args:
+        max_grad_norm: C; with equal scales, clipping and noise are DP-SGD's at norm C.
+        decay: gamma', of a longer history, since one release is mostly noise.
+        range_factor: scales lie within C divided and multiplied by it.
     """
 
     max_grad_norm: float
@@ -115,17 +109,18 @@ class Repaired:
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
-        return ReleasedHistory(
-            parameters,
-            noise_multiplier=settings.noise_multiplier,
-            lot=settings.lot,
-            **vars(self),
-        )
+        own = {**vars(self), "lot": settings.lot}
+        return ReleasedHistory(parameters, noise_multiplier=settings.noise_multiplier, **own)
 
 
 @dataclass(frozen=True)
 class Optimised:
-    """DpOpt's noise (Xiang, Yang, Li 2019), in the kit's reading: see `OptimisedNoise`."""
+    """DpOpt's noise (Xiang, Yang, Li 2019), in the kit's reading: see `OptimisedNoise`.
+
+    Args:
+        max_grad_norm: C; where all slopes are equal, it is DP-SGD at C.
+        decay: of the average of released gradients.
+    """
 
     max_grad_norm: float
     decay: float = 0.99
@@ -181,9 +176,8 @@ class AdadpSettings:
     def ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """DP-PCA and `steps` steps; no guarantee where raw gradients steer the noise."""
         if not isinstance(self.noise, Flat | Repaired | Optimised):
-            return [
-                Release(NoGuarantee("clipping and noise follow un-noised private gradients"))
-            ]
+            why = "clipping and noise follow un-noised private gradients"
+            return [Release(NoGuarantee(why))]
         return self.as_if_public(public_size=public_size, steps=steps)
 
     def as_if_public(self, *, public_size: int, steps: int) -> list[Release]:
@@ -223,7 +217,8 @@ def _allowed(settings: AdadpSettings, public_size: int) -> int:
 
     if within(settings.max_steps):
         return settings.max_steps
-    return numerics.most(within, limit=2 * settings.max_steps)  # which it does not reach
+    # The limit is not reached
+    return numerics.most(within, limit=2 * settings.max_steps)
 
 
 # Section IV-C. The listing is the published reading where text and listing differ (its line 7), as
@@ -239,7 +234,8 @@ ADADP = AdadpSettings(
 )
 SETTINGS = ADADP
 DPSGD = replace(ADADP, noise=Flat(4.0), optimizer=Sgd(Linear(0.1, 0.052, over=1_000)))
-DPOPT = replace(DPSGD, noise=Optimised(4.0))  # with DP-SGD's rates, as section IV-C has it
+# With DP-SGD's rates, as section IV-C has it
+DPOPT = replace(DPSGD, noise=Optimised(4.0))
 ADAL = replace(ADADP, noise=Flat(4.0), optimizer=RmsProp(Constant(0.001), decay=0.9))
 ADAN = replace(ADADP, optimizer=Sgd(Constant(0.1)))
 
@@ -284,7 +280,10 @@ class AgdSettings:
         sampling: of the lots.
         target_epsilon, target_delta: of the whole run, under add-remove.
         public_size: declared number of records.
-        pca_noise, widths, max_steps, chosen: as `AdadpSettings`.
+        pca_noise: sigma_p of DP-PCA, None where inputs are not projected.
+        widths: of the network, as the paper's other settings.
+        max_steps: an end where the budget would allow more.
+        chosen: how settings came about that the paper does not print.
     """
 
     noise_multiplier: float

@@ -13,12 +13,19 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.without_replacement import printed_bound
 
-ORDERS = np.arange(2.0, 65.0)  # "we select alpha from {2, 3, ..., 64}" (section IV-A)
-RIGHT, PRINTED = -1.5, 1.5  # the exponent of H in dA / dH: as it must be, and in the proof
+# "we select alpha from {2, 3, ..., 64}" (section IV-A)
+ORDERS = np.arange(2.0, 65.0)
+# The exponent of H in dA / dH: as it must be, and in the proof
+RIGHT, PRINTED = -1.5, 1.5
 
 
 def limits(h: float, *, epsilon: float) -> tuple[float, float]:
-    """A(H) and A'(H) of Lemma 1's proof: sqrt(H) / 2 - eps / sqrt(H) and -sqrt(H) / 2 - it."""
+    """A(H) and A'(H) of Lemma 1's proof: sqrt(H) / 2 - eps / sqrt(H) and -sqrt(H) / 2 - it.
+
+    Args:
+        h: H > 0.
+        epsilon: >= 0.
+    """
     checks.positive(h=h)
     checks.non_negative(epsilon=epsilon)
     root = math.sqrt(h)
@@ -51,6 +58,10 @@ def lemma_3(order: float, *, noise_std: float) -> float:
 
     Right where one record moves f by 1 at most (Mironov 2017, Prop. 7). The lemma asks for
     ||f|| <= 1 instead, which a record replaced may move by 2: four times as much.
+
+    Args:
+        order: alpha > 1.
+        noise_std: sigma > 0.
     """
     checks.between(1, math.inf, order=order)
     checks.positive(noise_std=noise_std)
@@ -117,10 +128,14 @@ class Theorem1:
 def footnote_1(epsilon: float, *, delta: float, moment: float) -> float:
     """Footnote 1: 2 eps / (1 + l) + 2 ln(delta) / (l + l^2), the most that Lemma 1's H may be.
 
-    The order of the moment is l. A loss of mean m and variance v has log E[e^(l loss)] = l m + l^2
-    v / 2, here with m = H / 2 and v = H, and the tail bound asks that it be l eps + ln(delta) at
-    most (Abadi et al. 2016, Thm 2). The equation before (10a) of DpOpt (Xiang, Yang, Li 2019) lacks
-    the term l^2 v / 2.
+    A loss of mean m and variance v has log E[e^(l loss)] = l m + l^2 v / 2, here with m = H / 2
+    and v = H, and the tail bound asks that it be l eps + ln(delta) at most (Abadi et al. 2016, Thm
+    2). The equation before (10a) of DpOpt (Xiang, Yang, Li 2019) lacks the term l^2 v / 2.
+
+    Args:
+        epsilon: > 0.
+        delta: in (0, 1).
+        moment: l > 0, the order of the moment of the privacy loss.
     """
     checks.positive(epsilon=epsilon, moment=moment)
     checks.between(0, 1, delta=delta)

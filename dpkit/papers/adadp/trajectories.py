@@ -26,9 +26,8 @@ from dpkit.papers.claims import Evidence, Measured
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import PoissonSampling
 
-TINY = (
-    1e-30  # of the step into the complex plane: its error, of order TINY^2, is below rounding
-)
+# A step into the complex plane: its error, of order TINY^2, is below rounding
+TINY = 1e-30
 
 
 class Objective(NamedTuple):
@@ -121,7 +120,8 @@ OBJECTIVES = (
 )
 
 ITERATIONS = 150
-GAMMA, HISTORY, BETA, THRESHOLD = 0.1, 0.9, 1.5, 1e-6  # gamma, gamma', beta, G (section III-B)
+# gamma, gamma', beta, G (section III-B)
+GAMMA, HISTORY, BETA, THRESHOLD = 0.1, 0.9, 1.5, 1e-6
 SMOOTHING = 1e-8  # epsilon_0 of line 25, which the paper does not name
 
 
@@ -146,7 +146,9 @@ def dp_sgd(
 ) -> Iterator[Floats]:
     """Yield DpSgd's n positions (n, 2) after each step (Algorithm 1, lines 16, 18 and 26).
 
-    The runs start at (n, 2), and each step has standard normal noise, (steps, n, 2).
+    Args:
+        start: where the runs begin, (n, 2).
+        normals: standard normal noise of each step, (steps, n, 2).
     """
     rate, noise, norm = (np.asarray(one)[..., None] for one in setting)
     at = start
@@ -170,15 +172,16 @@ def adadp(
         raw = gradient(objective, at)
         root = np.sqrt(history)
         bound = BETA * root  # line 9
-        local = (root.var(axis=-1, keepdims=True) > THRESHOLD) & np.isfinite(norm)  # line 7
+        # Line 7
+        local = (root.var(axis=-1, keepdims=True) > THRESHOLD) & np.isfinite(norm)
         clipped = np.where(local, raw.clip(-bound, bound), _clipped(raw, norm))
-        deviation = np.where(
-            local, noise * np.sqrt(2) * bound, noise * norm
-        )  # lines 12 and 18
+        # Lines 12 and 18
+        deviation = np.where(local, noise * np.sqrt(2) * bound, noise * norm)
         noisy = _noised(clipped, deviation, normal)
         squares = (1 - GAMMA) * squares + GAMMA * noisy**2  # line 22
         history = HISTORY * history + (1 - HISTORY) * raw**2  # line 23
-        at = at - rate * noisy / np.sqrt(squares + SMOOTHING)  # lines 25 and 26
+        # Lines 25 and 26
+        at = at - rate * noisy / np.sqrt(squares + SMOOTHING)
         yield at
 
 
@@ -189,9 +192,7 @@ def _clipped(raw: Floats, norm: Floats) -> Floats:
 
 
 def _noised(clipped: Floats, deviation: Floats, normal: Floats) -> Floats:
-    with np.errstate(
-        invalid="ignore"
-    ):  # 0 times infinity, where there is neither noise nor norm
+    with np.errstate(invalid="ignore"):  # 0 times infinity: there is neither noise nor norm
         return clipped + np.where(deviation * 0 == 0, deviation, 0.0) * normal
 
 
@@ -265,7 +266,8 @@ def over_grid(
 
 
 PRINTED = {"adadp": 0.21, "dpsgd": 0.90}  # distances of section III-B
-BATCHES = {"mnist": (ADADP.widths, 120), "cifar10": (CIFAR_WIDTHS, 32)}  # of Table II
+# Of Table II
+BATCHES = {"mnist": (ADADP.widths, 120), "cifar10": (CIFAR_WIDTHS, 32)}
 WARM_UP = 5  # iterations that are not timed
 WITHIN = 0.005  # of a printed distance: half a unit of its last digit
 

@@ -27,9 +27,8 @@ from dpkit.training import (
     update,
 )
 
-MICROBATCH_SIZE = (
-    4096  # examples at a time, so that no Poisson batch is too large for the memory
-)
+# Examples at a time: no Poisson batch is too large for the memory
+MICROBATCH_SIZE = 4096
 
 
 def new_gan(settings: DpCganSettings, *, seed: int, device: torch.device) -> Gan:
@@ -74,20 +73,21 @@ def step(
     judged = partial(per_example, gan.discriminator)
     real_of, fake_of = partial(judged, called_real), partial(judged, called_fake)
     own, made = (images, labels), (fakes.detach(), fake_labels)
-    real = clipped_sum(
-        real_of, *own, rule=clipping.real, microbatch_size=MICROBATCH_SIZE
-    )  # lines 9-12
-    fake = clipped_sum(
-        fake_of, *made, rule=clipping.fake, microbatch_size=MICROBATCH_SIZE
-    )  # lines 13-15
+    parts = {"microbatch_size": MICROBATCH_SIZE}
+    # Lines 9-12
+    real = clipped_sum(real_of, *own, rule=clipping.real, **parts)
+    # Lines 13-15
+    fake = clipped_sum(fake_of, *made, rule=clipping.fake, **parts)
     noisy = noised(real.sums, noise_std=settings.noise_std, rng=rng)
     means = [
         r / settings.expected_batch_size + f / settings.fakes
         for r, f in zip(noisy, fake.sums, strict=True)
     ]
     set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
-    update(gan.discriminator_optimizer, real.parameters, means)  # lines 16-18
-    generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)  # lines 21-25
+    # Lines 16-18
+    update(gan.discriminator_optimizer, real.parameters, means)
+    # Lines 21-25
+    generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)
     return _record(index, real.weights, real.losses, fake.losses, generator_loss)
 
 
@@ -127,7 +127,8 @@ def generate(
 
 def _latents(count: int, settings: DpCganSettings, rng: torch.Generator) -> Tensor:
     shape = (count, settings.latent_size)
-    return 2 * torch.rand(shape, generator=rng, device=rng.device) - 1  # uniform on [-1, 1]
+    # Uniform on [-1, 1]
+    return 2 * torch.rand(shape, generator=rng, device=rng.device) - 1
 
 
 def _fakes(

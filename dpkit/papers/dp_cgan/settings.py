@@ -1,6 +1,7 @@
 """What the paper ran, as its text and its public code say, and what a repaired run changes."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import Mechanism, NoGuarantee, Release, calibrate
@@ -42,12 +43,14 @@ class DpCganSettings:
     hidden: int = 128
     pixels: int = 784
     classes: int = 10
-    fake_batch_size: int | None = (
-        None  # generated examples a step, if not as many as real ones
-    )
-    generator_decay: float | None = None  # of the average of its weights, if that is released
-    label_scale: float | None = None  # of the discriminator's one-hot label, if not 1
-    chosen: str | None = None  # how the settings came about, where it is not as published
+    # Generated examples a step, if not as many as real
+    fake_batch_size: int | None = None
+    # Of the average of its weights, if that is released
+    generator_decay: float | None = None
+    # Of the discriminator's one-hot label, if not 1
+    label_scale: float | None = None
+    # How the settings came about, where it is not as published
+    chosen: str | None = None
 
     @property
     def expected_batch_size(self) -> int:
@@ -73,11 +76,8 @@ class DpCganSettings:
         if not self.noise_multiplier > 0:
             return [Release(NoGuarantee("no noise is added"))]
         if self.clipping.fakes_use_private_labels:
-            return [
-                Release(
-                    NoGuarantee("the generator is updated with the private batch's labels")
-                )
-            ]
+            why = "the generator is updated with the private batch's labels"
+            return [Release(NoGuarantee(why))]
         if steps is None:
             steps = self.steps_allowed(public_size=public_size)
         return [Release(self._mechanism(public_size), steps)]
@@ -101,25 +101,19 @@ class DpCganSettings:
         if not self.noise_multiplier > 0:
             return self.max_steps
         if self.clipping.fakes_use_private_labels:
-            claimed = self.claimed_ledger(public_size=public_size, steps=1)[0].mechanism
-            allowed = calibrate.steps(
-                self.target_epsilon,
-                mechanism=claimed,
-                delta=self.target_delta,
-                conversion="classic",
-                orders=OPACUS_ORDERS,
-            )
+            step = self.claimed_ledger(public_size=public_size, steps=1)[0].mechanism
+            how: Any
+            how = {"conversion": "classic", "orders": OPACUS_ORDERS}
         else:
-            allowed = calibrate.steps(
-                self.target_epsilon,
-                mechanism=self._mechanism(public_size),
-                delta=self.target_delta,
-            )
+            step, how = self._mechanism(public_size), {}
+        delta = self.target_delta
+        allowed = calibrate.steps(self.target_epsilon, mechanism=step, delta=delta, **how)
         return min(allowed, self.max_steps)
 
     def _mechanism(self, public_size: int) -> Mechanism:
         """One step; Unsupported for shuffled batches, which a repaired run does not draw."""
-        clip_norm = self.clipping.sensitivity("add-remove")  # the sampling knows its adjacency
+        # The sampling knows its adjacency
+        clip_norm = self.clipping.sensitivity("add-remove")
         return mechanism(
             self.sampling, noise_multiplier=self.noise_std / clip_norm, public_size=public_size
         )

@@ -88,6 +88,12 @@ def fit(
     Fitted so, one-vs-rest probabilities do not sum to 1. Running out of iterations is part of the
     protocol: no warning.
 
+    Args:
+        classifier: one-vs-rest, as made above.
+        features: shape (examples, features).
+        labels: shape (examples,), integers from 0.
+        classes: number of classes.
+
     Raises:
         ValueError: a class has no example, so that nothing can be learned of it.
     """
@@ -103,15 +109,12 @@ def fit(
         return classifier.fit(features, labels[:, None] == np.arange(classes))
 
 
-def scores(classifier: Any, features: np.ndarray) -> np.ndarray:
-    """Probability of each class against the rest, shape (examples, classes)."""
-    return classifier.predict_proba(features)
-
-
 def micro_auroc(scores: np.ndarray, labels: np.ndarray) -> float:
     """Area under the ROC curve of all (example, class) decisions pooled, between 0 and 1.
 
-    Higher scores (examples, classes) mean that class; labels are integers from 0.
+    Args:
+        scores: shape (examples, classes), higher means that class.
+        labels: shape (examples,), integers from 0.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -131,13 +134,19 @@ def evaluate(classifier: Any, pixels: np.ndarray, labels: np.ndarray) -> dict[st
 
     The published code trains on images in [0, 1] and tests on images in 0..255
     (`auroc_255`, `accuracy_255`); the other protocol tests in [0, 1] (`auroc`, `accuracy`).
-    Pixels (images, pixels) are in 0..255.
+
+    Args:
+        classifier: fitted on images in [0, 1].
+        pixels: test images in 0..255, shape (images, pixels).
+        labels: shape (images,).
     """
     positive(images=len(pixels))
-    features = pixels.astype(np.float64)  # in single precision more scores saturate at 0 and 1
+    # In single precision more scores saturate at 0 and 1
+    features = pixels.astype(np.float64)
     result = {}
     for suffix, scale in (("_255", 1.0), ("", 255.0)):
-        predicted = scores(classifier, features / scale)
+        # Each class against the rest
+        predicted = classifier.predict_proba(features / scale)
         result[f"auroc{suffix}"] = micro_auroc(predicted, labels)
         result[f"accuracy{suffix}"] = accuracy(predicted, labels)
     return result

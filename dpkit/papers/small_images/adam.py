@@ -36,7 +36,8 @@ def trajectory(
     for _ in range(steps):
         common = 0.95 * common + 0.3 * rng.standard_normal(dims)
         raw = 0.1 * common + rng.standard_normal((batch_size, dims))
-        wanted = shortest * 10 ** rng.random((batch_size, 1))  # (batch, 1) L2 norms
+        # (batch, 1) L2 norms
+        wanted = shortest * 10 ** rng.random((batch_size, 1))
         raw *= wanted / np.linalg.norm(raw, axis=1, keepdims=True)
         yield AdamBatch(raw, rng.standard_normal(dims))
 
@@ -79,7 +80,11 @@ def updates(gradients: Floats, *, betas: tuple[float, float], eps: float) -> Flo
 def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
     """RMSprop's updates in units of the learning rate (Tieleman, Hinton 2012): g / (sqrt(v) + eps).
 
-    The decay of v, which starts at 0, is PyTorch's default, 0.99. Gradients are (steps, dims).
+    The decay of v, which starts at 0, is PyTorch's default, 0.99.
+
+    Args:
+        gradients: (steps, dims).
+        eps: >= 0.
     """
     checks.non_negative(eps=eps)
     square, out = np.zeros_like(gradients[0]), np.empty_like(gradients)
@@ -92,7 +97,11 @@ def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
 def adagrad(gradients: Floats, *, eps: float = 1e-10) -> Floats:
     """Adagrad's updates in units of the learning rate (Duchi, Hazan, Singer 2011).
 
-    g / (sqrt(the sum of all g^2 so far) + eps), of (steps, dims).
+    g / (sqrt(the sum of all g^2 so far) + eps).
+
+    Args:
+        gradients: (steps, dims).
+        eps: >= 0; 1e-10 is PyTorch's default.
     """
     checks.non_negative(eps=eps)
     return gradients / (np.sqrt(np.cumsum(gradients**2, axis=0)) + eps)

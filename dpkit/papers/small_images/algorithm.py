@@ -74,9 +74,8 @@ def generator(settings: SmallImagesSettings) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-MICROBATCH_SIZE = (
-    1024  # examples at a time, so that no Poisson batch is too large for the memory
-)
+# Examples at a time: no Poisson batch is too large for the memory
+MICROBATCH_SIZE = 1024
 
 
 def new_gan(settings: SmallImagesSettings, *, seed: int, device: torch.device) -> Gan:
@@ -127,7 +126,7 @@ def step(
         microbatch_size=MICROBATCH_SIZE,
     )
     noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)
-    _update_critic(gan, found.parameters, noisy, settings, index, batch_size=len(features))
+    _update_critic(gan, found.parameters, noisy, settings, index, len(features))
     clipped = (found.weights < 1).float().mean().nan_to_num()
     return _record(index, found.losses, generator_loss, clipped)
 
@@ -153,7 +152,7 @@ def plain_step(
     losses = of_fake - of_real + settings.penalty_weight * penalty
     parameters = list(critic.parameters())
     sums = torch.autograd.grad(losses.sum(), parameters)
-    _update_critic(gan, parameters, sums, settings, index, batch_size=batch)
+    _update_critic(gan, parameters, sums, settings, index, batch)
     return _record(index, losses.detach(), generator_loss, 0.0)
 
 
@@ -179,7 +178,8 @@ class WatchedNorms(NamedTuple):
     """The critic on some real images. It describes private data: do not release it."""
 
     losses: Tensor  # (images,) what the critic minimises
-    norms: Tensor  # (images,) L2 norm of each example's gradient over all parameters
+    # (images,) L2 norm of each example's gradient over all parameters
+    norms: Tensor
 
 
 def watch(
@@ -244,7 +244,6 @@ def _update_critic(
     sums: Sequence[Tensor],
     settings: SmallImagesSettings,
     index: int,
-    *,
     batch_size: int,
 ) -> None:
     means = [total / max(settings.divisor(batch_size), 1) for total in sums]

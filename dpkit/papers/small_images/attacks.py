@@ -35,7 +35,7 @@ from dpkit.papers.small_images.settings import (
     SmallImagesSettings,
 )
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import Adjacency, Guarantee, Release, pld, rdp
+from dpkit.privacy import Adjacency, Guarantee, pld, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
@@ -114,12 +114,11 @@ class Repeated:
 
 
 DELTA = SETTINGS.target_delta
-BATCHES = PUBLIC_SIZE // SETTINGS.expected_batch_size  # whole ones of a pass: 468
+# Whole ones of a pass: 468
+BATCHES = PUBLIC_SIZE // SETTINGS.expected_batch_size
 WEIGHTS_SEED, IMAGES_SEED = 1, 5
-OTHERS, CAPACITY = (
-    3,
-    8,
-)  # records beside the one, and the critic's width, where a step is measured
+# Records beside the one, and the critic's width, to measure a step
+OTHERS, CAPACITY = 3, 8
 
 
 @cache
@@ -154,11 +153,6 @@ def clipped_mean_shift(run: BeaulieuJones) -> float:
     return (present - absent) / noise
 
 
-def priced(ledger: list[Release]) -> Guarantee:
-    """The certified accountant's price."""
-    return pld.epsilon(ledger, delta=DELTA)
-
-
 KNOWN = "the attacker knows the other records and sees every release"
 SATURATED = "at every step the record's gradient is as long as C or longer"
 OPPOSITE = "the clipped gradients of all other records are the opposite of the record's"
@@ -178,9 +172,7 @@ def passes_seen(noise: float, epochs: int, rng: np.random.Generator, trials: int
     return runs.left_out(rng, trials, shift=moved, batches=BATCHES, epochs=epochs)
 
 
-def shuffled(
-    name: str, says: str, noise: float, epochs: int, trials: int, **more: Any
-) -> Target:
+def shuffled(name: str, says: str, noise: float, epochs: int, trials: int) -> Target:
     """Whole passes of a run of Figure 2; the paper prints no epsilon, its code charges one."""
     run = FIGURE_2[noise]
     return Target(
@@ -189,7 +181,7 @@ def shuffled(
         says=says,
         where=MAIN,
         charged=spent(noise, epochs),
-        delta=DELTA,
+        proven=partial(passes, noise, epochs),
         attack="Knowing all other records, score every pass along the record's gradient by its "
         "likelihood ratio; how far a white image moves a release is measured on the kit's step.",
         scores=partial(passes_seen, noise, epochs),
@@ -206,14 +198,13 @@ def shuffled(
             "steps": epochs * BATCHES,
         },
         scale="paper" if epochs == EPOCHS else "reduced",
-        **more,
     )
 
 
 def passes(noise: float, epochs: int) -> Guarantee:
     """The price of whole passes, without amplification."""
-    steps = epochs * BATCHES
-    return priced(FIGURE_2[noise].ledger(public_size=PUBLIC_SIZE, steps=steps))
+    ledger = FIGURE_2[noise].ledger(public_size=PUBLIC_SIZE, steps=epochs * BATCHES)
+    return pld.epsilon(ledger, delta=DELTA)
 
 
 def mean_clipped(name: str, says: str, run: BeaulieuJones, **more: Any) -> Target:
@@ -232,7 +223,6 @@ def mean_clipped(name: str, says: str, run: BeaulieuJones, **more: Any) -> Targe
         says=says,
         where=BEAULIEU,
         charged=epsilon(run.claimed_ledger()),
-        delta=DELTA,
         proven=lambda: rdp.epsilon(run.worst_case_ledger(), delta=DELTA),
         attack="Knowing all other records, whose mean gradient lies opposite, score every release "
         "along the record's gradient by its likelihood ratio.",
@@ -271,8 +261,7 @@ def xie(name: str, says: str, *, size: int, iterations: int, trials: int) -> Tar
         says=says,
         where=SCRIPT,
         claimed=run.published_epsilon(),
-        delta=DELTA,
-        proven=lambda: priced(ledger),
+        proven=lambda: pld.epsilon(ledger, delta=DELTA),
         attack="Knowing all other records, score every release along the record's gradient by its "
         "likelihood ratio.",
         scores=scores,
@@ -304,8 +293,8 @@ TARGETS: tuple[Target, ...] = (
             0.5,
             EPOCHS,
             200_000,
-            proven=lambda: priced(main_run().published),
         ),
+        proven=lambda: pld.epsilon(main_run().published, delta=DELTA),
         attack="Knowing all other records, count the passes whose likelihood ratio is above a "
         "threshold; single passes are drawn, and 40 of them counted by the binomial distribution.",
         scores=partial(passes_seen, 0.5, 1),
@@ -318,7 +307,6 @@ TARGETS: tuple[Target, ...] = (
         0.5,
         3,
         400_000,
-        proven=partial(passes, 0.5, 3),
     ),
     shuffled(
         "shuffled-noise-1.0",
@@ -327,7 +315,6 @@ TARGETS: tuple[Target, ...] = (
         1.0,
         EPOCHS,
         20_000,
-        proven=partial(passes, 1.0, EPOCHS),
     ),
     Target(
         id=f"{PAPER}/repaired",
@@ -335,8 +322,7 @@ TARGETS: tuple[Target, ...] = (
         says="The repaired run: Poisson batches, and the noise that epsilon 10 then needs.",
         where="dpkit/papers/small_images/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        delta=DELTA,
-        proven=lambda: priced(main_run().repaired),
+        proven=lambda: pld.epsilon(main_run().repaired, delta=DELTA),
         attack="Knowing all other records, score every release along the record's gradient; how "
         "far a white image moves a release is measured on the kit's step.",
         scores=lambda rng, trials: runs.sorted_runs(

@@ -39,30 +39,17 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     STEPS_PER_EPOCH,
 )
-from dpkit.privacy import Mechanism, shuffled
+from dpkit.privacy import Mechanism, numerics, shuffled
 
 DEFAULT_BETA_1 = 0.9  # of Adam in PyTorch and TensorFlow; the second, 0.999
 NAMED = ("MNIST", "CIFAR-10")  # in the introduction, of Zhang et al.
-ZHANG = (
-    "MNIST",
-    "CelebA",
-    "LSUN",
-)  # section 5.1 of Zhang et al., and their repository's README
+# Section 5.1 of Zhang et al., and their repository's README
+ZHANG = ("MNIST", "CelebA", "LSUN")
 METHODS: Mapping[str, Callable[[Floats], Floats]] = {
     "RMSprop": rmsprop,
     "Adagrad": adagrad,
     "normalised gradients": normalised,
 }
-
-
-@cache
-def other_methods() -> dict[str, float]:
-    """By method, the largest relative difference of an update between clip norms 1 and 0.1."""
-    made = Comparison(shortest=2.0)
-    first, second = made.means(1.0), made.means(0.1)
-    return {name: difference(of(first), of(second)) for name, of in METHODS.items()}
-
-
 PAPER = "small_images"
 DELTA = SETTINGS.target_delta
 ADAM_EPS = 1e-8  # the libraries' default
@@ -93,20 +80,20 @@ def shuffled_at_least(noise: float) -> float:
 
 def of_one_step(mechanism: Mechanism) -> float:
     """The exact epsilon of one release at delta 1e-5, from its privacy profile, by bisection."""
-    low, high = 0.0, 1.0
-    while mechanism.profile([high]).max() > DELTA:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        enough = mechanism.profile([middle]).max() <= DELTA
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    return numerics.bracket(lambda e: bool(mechanism.profile([e]).max() <= DELTA))[1]
 
 
 @cache
 def comparison() -> Comparison:
     """The made-up run that the claims on Adam share: every gradient at least 2 long."""
     return Comparison(shortest=2.0)
+
+
+@cache
+def other_methods() -> dict[str, float]:
+    """By method, the largest relative difference of an update between clip norms 1 and 0.1."""
+    first, second = comparison().means(1.0), comparison().means(0.1)
+    return {name: difference(of(first), of(second)) for name, of in METHODS.items()}
 
 
 def adam_difference(first: float, second: float, eps: float = ADAM_EPS) -> float:
@@ -126,9 +113,8 @@ def by_norm() -> Curve:
     return curve(norms, partial(adam_difference, 1.0), "clip norm", "relative difference")
 
 
-MOST_TENSORS = (
-    9  # of a dpGAN critic (4 convolutions' weights and biases, a last layer's weight)
-)
+# Of a dpGAN critic (weights and biases of 4 convolutions, a last weight)
+MOST_TENSORS = 9
 PUBLISHED, BEFORE_2018 = BeaulieuJones(), BeaulieuJones(noise_times_norm_squared=True)
 
 

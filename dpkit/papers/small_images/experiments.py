@@ -36,9 +36,11 @@ from dpkit.training.device import device_label
 
 IMAGES = 9_984  # generated images of a score, as in the public code
 CHECKPOINT_EVERY = 250  # steps
-WATCHED = 1_024  # private images on which the critic is looked at, the first ones
+# Private images on which the critic is looked at, the first ones
+WATCHED = 1_024
 SHOWN = 100  # generated images that are kept to be looked at
-SCORED = {"paper": IMAGES, "reduced": IMAGES, "small": 200}  # images of a point's score
+# Images of a point's score
+SCORED = {"paper": IMAGES, "reduced": IMAGES, "small": 200}
 COLUMNS = (
     *("steps", "epsilon_claimed", "epsilon_proven", "inception", "inception_spread"),
     *("critic_loss", "smallest_norm", "median_norm", "clipped"),
@@ -52,18 +54,10 @@ def plan_runs(
 
     The plan is "common" or a figure's; scale "small" takes the digits, 12 steps of tiny networks.
     """
+    told: Any = {"device": device, "progress": progress}
+    told |= {"records": RECORDS[scale], "images": SCORED[scale]}
     return [
-        FidCurve.of(
-            key,
-            settings,
-            seed,
-            EVERY[scale],
-            device=device,
-            progress=progress,
-            records=RECORDS[scale],
-            images=SCORED[scale],
-            samples=not seed,
-        ).part
+        FidCurve.of(key, settings, seed, EVERY[scale], samples=not seed, **told).part
         for seed in range(seeds)
         for key, settings in settings_of(plan, scale=scale).items()
     ]
@@ -147,10 +141,8 @@ class FidCurve(NamedTuple):
 
         curve = self._begun()
         left = self.points()[-1] - (curve["steps"] or [0])[-1]
-        with closing(
-            self._steps(gan, data, classifier, curve)
-        ) as steps:  # stored on an error too
-            run.finish(steps, total=left)
+        with closing(self._steps(gan, data, classifier, curve)) as steps:
+            run.finish(steps, total=left)  # which is stored on an error too
         run.keep(gan.averaged_net)
         values = {"curve": curve, "accuracy": classifier.accuracy, **self._spent()}
         samples = None

@@ -298,7 +298,8 @@ def _open(sentence: tuple[str, ...], lacking: list[str], *, also: str = "") -> F
     return Finding(id, where, says, OPEN, None, None, why)
 
 
-BASE = ("base-seed0", "base-seed1", "base-seed2")  # C 1, noise 0.5, capacity 16
+# C 1, noise 0.5, capacity 16
+BASE = ("base-seed0", "base-seed1", "base-seed2")
 SMALL_NORM = ("norm-0.1-seed0", "norm-0.1-seed1", "norm-0.1-seed2")
 LARGE_NORM = "norm-100-seed0"
 OPTIMAL = (*BASE, *SMALL_NORM, "noise-0.8-seed0", "noise-0.9-seed0")

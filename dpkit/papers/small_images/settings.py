@@ -22,17 +22,20 @@ from dpkit.training import Adam
 ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
 PUBLIC_SIZE = 60_000  # the size of MNIST's training set, which anyone knows
 EPOCHS = 40
-STEPS_PER_EPOCH = 469  # of the code's loader: 468 batches of 128, and one of 96
+# Of the code's loader: 468 batches of 128, and one of 96
+STEPS_PER_EPOCH = 469
 DIGITS_SIZE = 1_437  # declared size of the embedded digits' training part
-PUBLIC_SIZES = {"mnist": PUBLIC_SIZE, "digits": DIGITS_SIZE}  # declared: rates follow from it
+# Declared: rates follow from it
+PUBLIC_SIZES = {"mnist": PUBLIC_SIZE, "digits": DIGITS_SIZE}
 # Of runs at reduced scale: MNIST and batches of 128 as published, fewer steps, smaller networks
 REDUCED_STEPS = 3_000
-REDUCED_STEPS_BY_CAPACITY = 2_000  # in Figure 3, whose largest networks take the longest
+# In Figure 3, whose largest networks take the longest
+REDUCED_STEPS_BY_CAPACITY = 2_000
 REDUCED_CAPACITY = 16  # but in Figure 3
-REDUCED_CAPACITIES = (8, 16, 32, 64, 96, 128)  # the paper's, and two smaller ones of ours
-REDUCED_NOISE = (
-    0.462  # the least, in thousandths, with which these steps cost 10 at most, by RDP
-)
+# The paper's, and two smaller ones of ours
+REDUCED_CAPACITIES = (8, 16, 32, 64, 96, 128)
+# The least, in thousandths, at which these steps cost 10, by RDP
+REDUCED_NOISE = 0.462
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from dpkit.papers.experiments.store import Shown, Stored, joined, mean, seeds, s
 
 Curve = Mapping[str, Sequence[Any]]
 
-PLATEAU = 0.25  # the share of a curve's points, its last ones, whose scores are its plateau
-REACHED = 0.9  # the share of the plateau's gain over 1 that a curve has at its break-off
+# The share of a curve's points, its last ones, whose scores are its plateau
+PLATEAU = 0.25
+# The share of the plateau's gain over 1 that a curve has at its break-off
+REACHED = 0.9
 
 
 def plateau(curve: Curve) -> float:
@@ -47,7 +49,7 @@ def break_off(curve: Curve) -> float | None:
 
     It is that of the first point whose score has nine tenths of the plateau's gain over 1, the
     score of images that are all alike: an epsilon of a point, not interpolated. A curve that hardly
-    rises has it at its first point, so read it beside the plateau.
+    rises has it at its first point, so read it beside the plateau. The curve is as for `plateau`.
 
     Returns:
         None where there is no finite epsilon.

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
+from dpkit.papers.adadp import example
 from dpkit.papers.adadp.example import (
-    DRAWS,
-    NOISE_MULTIPLIER,
-    POWERS,
     PRINTED,
-    PRINTED_COSINES,
     SENSITIVITIES,
     VALUES,
     exact_mean_cosine,
@@ -27,7 +24,7 @@ STRATEGIES = list(PRINTED)
 
 
 def at_one_level(power: float, values: tuple[float, ...] = VALUES) -> float:
-    noise = shaped(SENSITIVITIES, power=power, noise_multiplier=NOISE_MULTIPLIER)
+    noise = shaped(SENSITIVITIES, power=power, noise_multiplier=example.NOISE_MULTIPLIER)
     return exact_mean_cosine(values, noise)
 
 
@@ -39,9 +36,9 @@ COSINES = {"adaptive": 0.47044, "uniform": 0.47804, "inverse": 0.39921}
 def test_printed_noise_meets_lemma_1_and_is_a_power_of_the_sensitivity(strategy):
     used = privacy_used(SENSITIVITIES, PRINTED[strategy])
     assert used == pytest.approx(USED[strategy], abs=5e-5)
-    assert used < 1 / NOISE_MULTIPLIER**2
+    assert used < 1 / example.NOISE_MULTIPLIER**2
     scaled = to_one_level(SENSITIVITIES, PRINTED[strategy], noise_multiplier=0.7)
-    power = POWERS[strategy]
+    power = example.POWERS[strategy]
     assert scaled == pytest.approx(shaped(SENSITIVITIES, power=power, noise_multiplier=0.7))
     assert privacy_used(SENSITIVITIES, scaled) == pytest.approx(1 / 0.7**2)
     line_12 = shaped((3.0, 1.0, 0.5), power=1.0, noise_multiplier=2.0)  # of Algorithm 1
@@ -71,8 +68,8 @@ def test_cosines_three_ways_and_far_from_the_printed_ones(strategy):
     drawn, again = (mean_cosine(VALUES, noise, draws=200_000, seed=3) for _ in range(2))
     assert abs(drawn.value - exact) < 4 * drawn.standard_error < 0.007
     assert drawn == again
-    as_many = drawn.standard_error * math.sqrt(200_000 / DRAWS)  # of the paper's ten thousand
-    assert abs(PRINTED_COSINES[strategy] - exact) > 5 * as_many
+    as_many = drawn.standard_error * math.sqrt(200_000 / example.DRAWS)  # of the paper's
+    assert abs(example.PRINTED_COSINES[strategy] - exact) > 5 * as_many
 
 
 def test_adaptive_and_uniform_noise_have_the_same_total_variance_and_the_root_the_least():
@@ -100,19 +97,19 @@ def test_the_price_is_that_of_one_gaussian_and_certified(strategy):
 
 def test_uniform_noise_keeps_the_direction_best_of_the_three():
     printed = {name: exact_mean_cosine(VALUES, noise) for name, noise in PRINTED.items()}
-    equal = {name: at_one_level(POWERS[name]) for name in PRINTED}
+    equal = {name: at_one_level(example.POWERS[name]) for name in PRINTED}
     for cosines in (printed, equal):
         assert sorted(STRATEGIES, key=cosines.__getitem__) == ["inverse", "adaptive", "uniform"]
     assert equal["uniform"] == pytest.approx(0.48055, abs=5e-6)
-    assert at_one_level(POWERS["square root"]) > equal["uniform"]
+    assert at_one_level(example.POWERS["square root"]) > equal["uniform"]
 
 
 def test_a_value_large_beside_its_noise_has_the_order_of_the_paper():
     """Adaptive and uniform noise change places at 2.8 times the paper's value."""
-    cosines = [at_one_level(POWERS[name], (100.0, 50.0)) for name in STRATEGIES]
+    cosines = [at_one_level(example.POWERS[name], (100.0, 50.0)) for name in STRATEGIES]
     assert cosines == sorted(cosines, reverse=True)
     for value, adaptive_leads in (((25.0, 12.5), False), ((30.0, 15.0), True)):
-        adaptive, uniform = (at_one_level(POWERS[name], value) for name in STRATEGIES[:2])
+        adaptive, uniform = (at_one_level(example.POWERS[name], value) for name in STRATEGIES[:2])
         assert (adaptive > uniform) == adaptive_leads
 
 

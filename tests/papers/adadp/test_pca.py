@@ -21,10 +21,6 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-def unit(row):
-    return row / max(np.linalg.norm(row), 1.0)
-
-
 def upper(matrix):
     return matrix[np.triu_indices(len(matrix))]
 
@@ -36,7 +32,8 @@ def rows():
 
 def test_without_noise_they_are_the_eigenvectors_of_the_scaled_rows(rows):
     """Nothing is centred, so that the first is near the mean."""
-    scaled = np.array([unit(row) for row in rows.astype(np.float64)])
+    whole = rows.astype(np.float64)
+    scaled = whole / np.maximum(np.linalg.norm(whole, axis=1, keepdims=True), 1.0)
     vectors = np.linalg.eigh(scaled.T @ scaled).eigenvectors[:, ::-1][:, :10]
     found = pca.components(rows, k=10, noise_multiplier=0, rng=rng())
     np.testing.assert_allclose(np.abs((vectors * found).sum(0)), 1, rtol=1e-6)
@@ -48,7 +45,7 @@ def test_without_noise_they_are_the_eigenvectors_of_the_scaled_rows(rows):
 def test_little_noise_leaves_what_the_components_keep(rows):
     def kept(noise):
         found = pca.components(rows, k=20, noise_multiplier=noise, rng=rng(1))
-        return np.square(pca.projected(rows, found)).sum() / np.square(rows).sum()
+        return np.square(rows @ found).sum() / np.square(rows).sum()
 
     assert kept(0) > 0.9
     assert kept(0) - 0.02 < kept(0.1) < kept(0)
@@ -81,10 +78,8 @@ def test_no_rounding_makes_a_record_longer_than_one():
     for row in np.concatenate([draws, np.full((1, 7), 0.1), np.full((1, 7), 1e200)]):
         whole = [Fraction(number) for number in pca._scaled(row[None], 0)[0]]
         assert all(number.denominator == 1 for number in whole)
-        assert Fraction(49, 50) * 4**18 * min(1, sum(Fraction(x) ** 2 for x in row)) <= sum(
-            number**2 for number in whole
-        )
-        assert sum(number**2 for number in whole) <= 4**18
+        length = min(1, sum(Fraction(x) ** 2 for x in row))
+        assert Fraction(49, 50) * length <= sum(number**2 for number in whole) / 4**18 <= 1
 
 
 def test_sums_are_exact_whatever_the_order_of_the_records():
@@ -134,9 +129,8 @@ def test_the_noise_of_what_is_released_has_its_deviation_and_is_independent(monk
     noise = np.array([upper(one - pca.second_moments(records)) for one in noisy]) / 3
     sizes = np.square(noise).sum(0)
     assert min(two_sided(stats.chi2(len(noise)), size) for size in sizes) * 10 > LEAST_P
-    assert stats.kstest(noise.flatten() + (rng(9).random(noise.size) - 0.5) / 48, "norm").pvalue > (
-        LEAST_P
-    )
+    smooth = noise.flatten() + (rng(9).random(noise.size) - 0.5) / 48
+    assert stats.kstest(smooth, "norm").pvalue > LEAST_P
     products = (noise.T @ noise / len(noise) ** 0.5)[np.triu_indices(10, 1)]
     assert min(two_sided(stats.norm(), product) for product in products) * 45 > LEAST_P
 
@@ -165,16 +159,16 @@ def test_the_law_goes_on_where_the_tail_begins(monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"rows": np.zeros((2, 2, 2))}, r"rows must be numbers of shape \(records, pixels\), got"),
-        ({"rows": [["a", "b"]]}, r"rows must be numbers of shape"),
-        ({"rows": np.zeros((3, 0))}, r"rows must be numbers of shape"),
+        *(
+            ({"rows": rows}, r"rows must be numbers of shape \(records, pixels\), got")
+            for rows in (np.zeros((2, 2, 2)), [["a", "b"]], np.zeros((3, 0)))
+        ),
         ({"rows": [[0.0, 1.0], [np.nan, 0.0]]}, r"rows must be finite numbers, and row 1 "),
         ({"rows": [[np.inf, 1.0]]}, r"rows must be finite numbers, and row 0 "),
         ({"rows": np.zeros((2**17 + 1, 1))}, r"rows must be at most 131072"),
         ({"k": 0}, r"k must be an integer >= 1, got 0"),
         ({"k": 3}, r"k must lie in \[1, 2\], got 3"),
         ({"noise_multiplier": np.nan}, r"noise_multiplier must be a finite number > 0, got nan"),
-        ({"noise_multiplier": -1.0}, r"noise_multiplier must be a finite number > 0, got -1"),
         ({"noise_multiplier": 1e-12}, r"noise_multiplier must lie in \[1e-9,"),
         ({"rng": 0}, r"rng must be a numpy.random.Generator, got int"),
     ],
@@ -183,5 +177,3 @@ def test_bad_input_is_refused_by_name(changed, message):
     given = {"rows": np.eye(2), "k": 1, "noise_multiplier": 1.0, "rng": rng(), **changed}
     with pytest.raises((ValueError, TypeError), match=message):
         pca.components(given.pop("rows"), **given)
-    with pytest.raises(ValueError, match=r"must fit, got \(2, 3\) and \(2, 1\)"):
-        pca.projected(np.zeros((2, 3)), np.zeros((2, 1)))

@@ -32,11 +32,8 @@ def stored(key, *seeds: Sequence[float] | float):
     for seed, one in enumerate(seeds):
         curve = list(one) if isinstance(one, Sequence) else [1.0, 2.0] + [one] * 10
         known = {"steps": [250 * (n + 1) for n in range(len(curve))], "inception": curve}
-        described = describe(RUNS[key])
-        found[f"{key}-seed{seed}"] = {
-            "values": {"curve": known},
-            "provenance": {"settings": described, "scale": "paper"},
-        }
+        told = {"settings": describe(RUNS[key]), "scale": "paper"}
+        found[f"{key}-seed{seed}"] = {"values": {"curve": known}, "provenance": told}
     return found
 
 
@@ -56,19 +53,13 @@ ENDS_BEST = stored("capacity-16", 8.0) | stored("capacity-96", 6.6) | stored("ca
 OPEN = "not decided at this scale"
 
 
-def test_runs_as_the_paper_describes_them_confirm_every_finding():
+def test_runs_as_the_paper_describes_them_confirm_every_finding_and_opposite_ones_refute_it():
     found = verdicts()
     assert [one.verdict for one in found.values()] == ["confirmed"] * 5
-    for name, difference in {
-        "intermediate-capacity-best": 1.2,  # 96 over 128
-        "break-off-near-1": 3.9,  # 0.8 over 1.0
-        "plateau-independent-of-noise": 0.1,
-    }.items():
-        assert found[name].difference == pytest.approx(difference)
-    assert "0.80 counts as none" in found["plateau-independent-of-noise"].explanation
-
-
-def test_opposite_runs_refute_every_finding():
+    names = ("intermediate-capacity-best", "break-off-near-1", "plateau-independent-of-noise")
+    differences = [found[name].difference for name in names]
+    assert differences == pytest.approx([1.2, 3.9, 0.1])  # 96 over 128, 0.8 over 1.0
+    assert "0.80 counts as none" in found[names[-1]].explanation
     first = COMMON | stored("norm-0.1", 4.0, 4.1, 3.9) | stored("norm-100", 8.5)
     second = COMMON | stored("noise-0.8", 5.0) | stored("noise-0.9", 4.5) | stored("noise-1", 5.0)
     found = verdicts(first, second, COMMON | ENDS_BEST)
@@ -105,9 +96,6 @@ def test_nothing_is_decided_by_single_seeds_or_missing_runs():
     )
 
 
-CLIMBING = [1.0 + 0.5 * n for n in range(12)]
-
-
 def test_the_seeds_that_would_be_needed_find_the_difference_four_times_in_five():
     """Of three values with a spread of one, by 40,000 experiments: off by 0.01 in 1 of 10^6."""
     runs = COMMON | stored("capacity-16", 5.0, 6.0, 7.0) | stored("capacity-96", 7.0)
@@ -130,7 +118,7 @@ def test_the_seeds_that_would_be_needed_find_the_difference_four_times_in_five()
 
 
 def test_what_still_rises_decides_nothing_that_it_could_undo():
-    low, high = [c / 2 for c in CLIMBING], [c + 1.2 for c in CLIMBING]
+    low, high = ([start + step * n for n in range(12)] for start, step in ((0.5, 0.25), (2.2, 0.5)))
     level = COMMON | stored("noise-0.8", 7.1)
     third = COMMON | stored("capacity-128", 6.4) | stored("capacity-96", 7.9)
     up = verdicts(figure_2=level | stored("noise-1", 3.0) | stored("noise-0.9", high))
@@ -180,14 +168,9 @@ def test_every_pair_must_agree_and_not_the_extreme_one_alone():
 
 def test_rising_and_scores_that_are_no_numbers():
     flat = [5.0, 5.2, 5.1, 4.9] * 3
-    for scores, rises in {
-        tuple(flat): False,
-        tuple(n / 2 for n in range(12)): True,
-        tuple(flat[::-1]): False,
-        tuple(12.0 - n for n in range(12)): False,
-        (1.0,) * 7: True,  # too few to tell
-    }.items():
-        assert tables.rising({"inception": scores}) == rises
+    rising = [[n / 2 for n in range(12)], [1.0] * 7]  # the last are too few to tell
+    for scores in (*rising, flat, flat[::-1], [12.0 - n for n in range(12)]):
+        assert tables.rising({"inception": scores}) == (scores in rising)
     for score in (np.nan, np.inf):
         broken = COMMON | stored("noise-0.8", score) | stored("noise-0.9", 7.0)
         with pytest.raises(ValueError, match="inception must be finite scores, one a point"):

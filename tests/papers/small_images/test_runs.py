@@ -66,8 +66,7 @@ def cache(tmp_path, monkeypatch, finished):
     return tmp_path
 
 
-class Interrupted(Exception):
-    pass
+class Interrupted(Exception): ...
 
 
 def after(count):
@@ -118,13 +117,8 @@ def test_an_interrupted_run_goes_on_to_the_same_curve(steps, cache, finished):
         tiny(progress=after(steps)).compute()
     assert tiny().run.checkpoint().exists()
     seen = []
-
-    def counted(records, *, total, desc):
-        for record in records:
-            seen.append(desc)
-            yield record
-
-    again = tiny(progress=counted).compute()
+    count = lambda records, *, total, desc: (seen.append(desc) or one for one in records)  # noqa: E731
+    again = tiny(progress=count).compute()
     assert again.values == finished[1].values
     assert seen == ["tiny seed 0"] * (4 - steps)  # the step that was shown last was done
 
@@ -218,7 +212,7 @@ def stored(key, inception, settings, *, seed=0, private=True):
         "steps": [250 * (n + 1) for n in range(count)],
         "inception": inception,
         "inception_spread": [0.1] * count,
-        "epsilon_claimed": [float(n + 1) if private else None for n in range(count)],
+        "epsilon_claimed": [n + 1.0 if private else None for n in range(count)],
         "epsilon_proven": [10.0 * (n + 1) if private else "inf" for n in range(count)],
     }
     values = {"curve": curve, "epsilon_claimed": curve["epsilon_claimed"][-1]}

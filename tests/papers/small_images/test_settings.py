@@ -85,10 +85,8 @@ def test_one_pass_costs_no_more_than_its_gaussian_release():
     log(1 + (e^(4 / z^2) - 1) / T), is below that of the shift in a batch that is known."""
     for noise in (0.5, 1.0, 3.0):
         known = Gaussian(noise, "replace-one").rdp([2.0])[0]
-        for batches in (1, 2, 468):
-            hidden = log(1 + (exp(4 / noise**2) - 1) / batches)
-            assert hidden <= known * (1 + 1e-12)
-        assert log(exp(4 / noise**2)) == pytest.approx(known)
+        hidden = [log(1 + (exp(4 / noise**2) - 1) / batches) for batches in (1, 2, 468)]
+        assert hidden[0] == max(hidden) == pytest.approx(known)
 
 
 def test_what_is_not_noised_has_no_finite_price_and_a_target_needs_batches_that_are_priced():
@@ -131,7 +129,6 @@ def test_small_and_reduced_runs():
     ("changes", "message"),
     [
         ({"noise_multiplier": float("nan")}, "noise_multiplier must be a finite number >= 0"),
-        ({"noise_multiplier": -1.0}, "noise_multiplier must be a finite number >= 0, got -1.0"),
         ({"clipping": Unclipped()}, "nothing is clipped: give FlatClipping"),
         ({"capacity": 0}, "capacity must be an integer >= 1, got 0"),
         ({"critic_steps": 0}, "critic_steps must be an integer >= 1"),
@@ -142,7 +139,6 @@ def test_small_and_reduced_runs():
         ({"latent_size": 0}, "latent_size must be an integer >= 1"),
         ({"side": 4}, "side must be an integer >= 8, got 4"),
         ({"generator_decay": float("nan")}, "generator_decay must be a finite number >= 0"),
-        ({"generator_decay": -0.1}, "generator_decay must be a finite number >= 0, got -0.1"),
         ({"generator_decay": 1.0}, r"generator_decay must lie in \[0, 1\), .* got 1.0"),
         ({"clipping": None}, r"clipping must be FlatClipping or Unclipped\(\), got None"),
     ],
@@ -155,8 +151,8 @@ def test_bad_settings_are_refused(changes, message):
 
 
 @pytest.mark.parametrize("run", [paper.SETTINGS, paper.REPAIRED, paper.NON_PRIVATE])
-@pytest.mark.parametrize("ledger", ["ledger", "claimed_ledger"])
-@pytest.mark.parametrize("steps", [float("nan"), -1, 2.5])
-def test_a_number_of_steps_that_is_none_is_refused_at_once(run, ledger, steps):
-    with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
-        getattr(run, ledger)(public_size=PUBLIC_SIZE, steps=steps)
+@pytest.mark.parametrize("steps", [float("nan"), -1])
+def test_a_number_of_steps_that_is_none_is_refused_at_once(run, steps):
+    for ledger in (run.ledger, run.claimed_ledger):
+        with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
+            ledger(public_size=PUBLIC_SIZE, steps=steps)
