@@ -309,25 +309,21 @@ class Classified(NamedTuple):
             seed=run.seed,
             device=device,
         )
-        rng = run.rng("labelled batches")
+        generate = None
         values: dict[str, Any] = {"labels": run.size}
-        if self.gan is None:
-            steps = semi_supervised.supervised(
-                pair, images, labels, settings=run.settings, rng=rng
-            )
-        else:
-            net = released(self.gan).to(device)
-            steps = semi_supervised.semi_supervised(
-                pair,
-                images,
-                labels,
-                partial(algorithm.generate, net),
-                code_size=size,
-                settings=run.settings,
-                rng=rng,
-                codes_rng=run.rng("codes"),
-            )
+        if self.gan is not None:
+            generate = partial(algorithm.generate, released(self.gan).to(device))
             values |= self.prices(values)
+        steps = semi_supervised.semi_supervised(
+            pair,
+            images,
+            labels,
+            generate,
+            code_size=size,
+            settings=run.settings,
+            rng=run.rng("labelled batches"),
+            codes_rng=run.rng("codes"),
+        )
         for _ in steps:
             pass
         test, answers = real.test.to(device), real.test_labels.to(device)

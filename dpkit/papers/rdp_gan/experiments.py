@@ -177,7 +177,7 @@ class Judged(NamedTuple):
         sampled = self.run.rng("tested")
         count, share = wanted.correct, 1.0
         if isinstance(settings.noise, GradientNoise):
-            budget: adaptive.AdaptiveBudget = adaptive.FilterBudget(
+            budget: adaptive.PaperBudget | adaptive.FilterBudget = adaptive.FilterBudget(
                 filter_for(settings, public_size=data.public_size), settings, data.public_size
             )
         else:  # the paper's accuracy, for free

@@ -54,15 +54,10 @@ def pair_for(settings, *, code_size=CODE, seed=0):
     return pair
 
 
-def supervised(settings):
-    pair = pair_for(settings)
-    return pair, list(semi.supervised(pair, *labelled(), settings=settings, rng=rng(2)))
-
-
-def whole(settings, data=None):
+def whole(settings, data=None, generate=made_from):
     pair, more = pair_for(settings), {"code_size": CODE, "codes_rng": rng(3), "rng": rng(2)}
     data = labelled() if data is None else data
-    return pair, list(semi.semi_supervised(pair, *data, made_from, settings=settings, **more))
+    return pair, list(semi.semi_supervised(pair, *data, generate, settings=settings, **more))
 
 
 def weights(net):
@@ -135,14 +130,14 @@ def test_the_share_rises_slowly_from_a_third_on():
 
 
 def test_without_a_share_it_is_the_baseline_to_the_bit():
-    plain, alone = supervised(SETTINGS)
+    plain, alone = whole(SETTINGS, generate=None)
     both, losses = whole(replace(SETTINGS, share=0.0))
     assert torch.equal(weights(plain.first), weights(both.first))
     assert [one.labelled for one in alone] == [one.labelled for one in losses]
     assert not torch.equal(weights(plain.second), weights(both.second))
     assert not torch.equal(weights(plain.first), weights(whole(SETTINGS)[0].first))
     assert torch.equal(weights(plain.second), weights(pair_for(SETTINGS).second))
-    assert {one.generated for one in alone} == {None}
+    assert {(one.share, one.generated, one.second) for one in alone} == {(0.0, None, None)}
 
 
 def test_the_second_sees_the_code():

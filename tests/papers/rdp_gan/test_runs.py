@@ -78,7 +78,6 @@ def made_up(records, features):
         return {"accuracy": accuracy(made, asked), "mean": float(np.mean(made))}
 
     return tasks.RdpGanTask(
-        records,
         Data(rows, labels, SIZE),
         changes,
         {f"{records} train": "0" * 64},
