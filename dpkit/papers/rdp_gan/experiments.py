@@ -326,10 +326,15 @@ def plan_runs(
             )
             for tuning in PUBLISHED_TUNING
         ]
+    text = {"loss-value": _sized(DCGAN, scale)}  # a label-conditional GAN, and repaired ones
+    text |= {
+        f"repaired-{e:g}": replace(_repaired(records, scale, e), network=DCGAN.network)
+        for e in EPSILONS
+    }
     runs += [
         made(key=f"dcgan-{name}", settings=settings, seed=seed, samples=not seed)
         for seed in range(seeds)
-        for name, settings in _dcgan(records, scale).items()
+        for name, settings in text.items()
     ]
     tables = [
         _marginals(scale, epsilon, seed)
@@ -376,7 +381,7 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
 
 
 def _sized(settings: RdpGanSettings, scale: str) -> RdpGanSettings:
-    return settings if scale == "paper" else replace(settings, iterations=ITERATIONS[scale])
+    return replace(settings, iterations=ITERATIONS[scale])
 
 
 def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> RdpGanSettings:
@@ -384,15 +389,6 @@ def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> RdpGanSe
     return repaired(
         records, target_epsilon=epsilon, public_size=size, iterations=count, **more
     )
-
-
-def _dcgan(records: str, scale: str) -> dict[str, RdpGanSettings]:
-    """The text's networks and rates: published (a label-conditional GAN), and repaired."""
-    repaired_runs = {
-        f"repaired-{e:g}": replace(_repaired(records, scale, e), network=DCGAN.network)
-        for e in EPSILONS
-    }
-    return {"loss-value": _sized(DCGAN, scale), **repaired_runs}
 
 
 def _real(records: str, scale: str) -> Part:
@@ -511,16 +507,14 @@ def other_settings(scale: str) -> dict[str, RdpGanSettings]:
 
 def other_baselines(scale: str) -> dict[str, RdpGanSettings]:
     """DP-GAN without its noise, without its largest norm, and longer with one step each."""
-    noise = DP_GAN.noise
+    noise, one = DP_GAN.noise, _sized(DP_GAN, scale)
     assert isinstance(noise, ParameterNoise)
-    count = ITERATIONS[scale]
-    found = {
-        "dp-gan-no-noise": replace(DP_GAN, noise=replace(noise, schedule=Constant(0.0))),
-        "dp-gan-no-norm": replace(DP_GAN, noise=replace(noise, norm=1e6)),
+    longer = LONGER * one.iterations
+    return {
+        "dp-gan-no-noise": replace(one, noise=replace(noise, schedule=Constant(0.0))),
+        "dp-gan-no-norm": replace(one, noise=replace(noise, norm=1e6)),
+        "dp-gan-longer": replace(one, discriminator_steps=1, iterations=longer),
     }
-    found = {key: replace(settings, iterations=count) for key, settings in found.items()}
-    longer = replace(DP_GAN, discriminator_steps=1, iterations=LONGER * count)
-    return found | {"dp-gan-longer": longer}
 
 
 def other_labels(scale: str) -> dict[str, RdpGanSettings]:
@@ -529,15 +523,12 @@ def other_labels(scale: str) -> dict[str, RdpGanSettings]:
     And the code's networks, which Table IV trains digit by digit, as one GAN that sees the label.
     """
     rates = {"generator_optimizer": CODE_RATE, "discriminator_optimizer": CODE_RATE}
-    label = {"label_scale": LABEL_SCALE}
-    found = {
-        "dcgan-label": replace(DCGAN, **label),
-        "dcgan-rate": replace(DCGAN, **rates),
-        "dcgan-both": replace(DCGAN, **label, **rates),
-        "none-one-gan": NON_PRIVATE,
-    }
+    one = _sized(DCGAN, scale)
     return {
-        key: replace(settings, iterations=ITERATIONS[scale]) for key, settings in found.items()
+        "dcgan-label": replace(one, label_scale=LABEL_SCALE),
+        "dcgan-rate": replace(one, **rates),
+        "dcgan-both": replace(one, label_scale=LABEL_SCALE, **rates),
+        "none-one-gan": _sized(NON_PRIVATE, scale),
     }
 
 

@@ -300,23 +300,24 @@ def test_a_gan_of_public_images_alone_reads_no_private_one_and_costs_nothing(
     assert experiments.PUBLIC in price["assumptions"]
 
 
-def classified(key, gan, learning):
-    run = Run("dpgan", f"{key}-n20", learning, 0, 20, records="digits", device_name="cpu")
-    return experiments.Classified(run, gan)
+def classified(key, gan, learning, size=20):
+    run = Run("dpgan", f"{key}-n20", learning, 0, size, records="digits", device_name="cpu")
+    return experiments.classified(run, gan)
 
 
 @pytest.mark.parametrize("kind", ["supervised", "semi-supervised"])
 def test_classifiers_of_few_labels(quick: Path, kind: str):
     settings = tiny(variants.repaired("all", scale="reduced"))
     gan = run_of(settings) if kind == "semi-supervised" else None
-    one = classified(kind, gan, SemiSupervisedLearning(iterations=6, batch_size=4, width=1))
+    learning = SemiSupervisedLearning(iterations=6, batch_size=4, width=1)
+    one = classified(kind, gan, learning)
     values = one.compute().values
     assert values["labels"] == 20
     assert 0 <= values["accuracy"] <= 1
-    assert ("epsilon_proven" in values) == ("gan" in one.part.settings) == (gan is not None)
-    assert one.part.name == f"{kind}-n20-seed0"
+    assert ("epsilon_proven" in values) == ("gan" in one.settings) == (gan is not None)
+    assert one.name == f"{kind}-n20-seed0"
     with pytest.raises(ValueError, match=r"labels must lie in \[1, 100\]"):
-        one._replace(run=one.run._replace(size=101)).compute()
+        classified(kind, gan, learning, size=101).compute()
 
 
 def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
