@@ -153,6 +153,7 @@ def test_published_runs_claim_what_was_claimed_and_prove_nothing(name):
     unsaid = ("none", "multiplicative", "dp-gan")  # no one said what the code's variants cost
     assert values["epsilon_claimed"] == (None if name in unsaid else 0.5)
     assert values["epsilon_proven"] == "inf"
+    assert PUBLISHED[name].steps_allowed(public_size=60_000) == 5_000
     assert any("no guarantee" in one for one in values["assumptions"])
     assert sorted(values["scores"]) == ["2", "4", "6"]  # 657 is beyond the run
     assert values["discriminator_steps"] == 2
