@@ -91,9 +91,8 @@ def bounds_and_groups(settings, public_gradients):
     clipping = settings.clipping
     if isinstance(clipping, GroupClipping):
         return list(clipping.bounds), clipping.groups, True
-    means = [
-        sum(g[t].norm().item() for g in public_gradients) / len(public_gradients) for t in EACH
-    ]
+    norms = [[g[t].norm().item() for g in public_gradients] for t in EACH]
+    means = [sum(of_tensor) / len(of_tensor) for of_tensor in norms]
     if isinstance(clipping, PublicBounds):
         groups = clipping.groups
     else:  # Algorithm 2: merge the two of least ratio until `count` are left

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkit.papers.rdp_gan.schedule_calibration import _grouped, initial_noise, iterations_within
+from dpkit.papers.rdp_gan.schedule_calibration import initial_noise, iterations_within
 from dpkit.privacy import (
     Gaussian,
     Guarantee,
@@ -176,17 +176,6 @@ def test_releases_that_cost_next_to_nothing_are_priced_as_well():
     prices = (5 * SampledGaussian(z, 0.0032).rdp([32])[0] for z in noises)
     exact = rdp.improved(np.array([32.0]), np.array([math.fsum(prices)]), DELTA)[0]
     assert found.guarantee.epsilon == pytest.approx(exact, rel=1e-9)
-
-
-def test_groups_of_plain_gaussians_cost_what_their_members_do():
-    noises = np.geomspace(1e-3, 1e9, 500)
-    ledger = _grouped(noises, 20, Gaussian, 3)
-    assert len(ledger) <= 20
-    assert sum(count for _, count in ledger) == 1500
-    expected = 3 * math.fsum(Gaussian(z).rdp([7])[0] for z in noises)
-    assert rdp.curve(ledger, [7])[1][0] == pytest.approx(expected, rel=1e-12)
-    few = _grouped(np.array([2.0, 1.0, 2.0]), 2, Gaussian, 3)
-    assert few == [Release(Gaussian(1.0), 3), Release(Gaussian(2.0), 6)]
 
 
 def test_a_price_that_leaps_still_ends_close_to_its_edge():
