@@ -37,9 +37,7 @@ from dpkit.training.noise import noised_each
 from dpkit.training.optimizers import set_rate, update
 from dpkit.training.types import Data, Gan, Record, Step
 
-MICROBATCH_SIZE = (
-    512  # examples at a time, so that no Poisson batch is too large for the memory
-)
+MICROBATCH_SIZE = 512  # examples at a time, so that no Poisson batch is too large
 SLOPE, KERNEL = 0.2, 5  # of the leaky ReLUs and the convolutions
 LEAST_BOUND = 1e-6  # of a tensor whose public gradients vanish
 Rule = GroupClipping | TensorsClippedAtGroupBound
@@ -74,14 +72,18 @@ def plain_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[StepInput
         gan: updated in place.
         images: the batch, (batch, channels, height, width), in [-1, 1].
         labels: not looked at.
-        now: settings (networks, penalty, learning rates), number of the step, latents and mixing.
+        now: settings (networks, penalty, learning rates), index (number of this step of the
+            critic, from 0), rng (latents and mixing).
     """
-    settings = now["settings"]
+    critic, settings = gan.discriminator, now["settings"]
     fakes, mixing = _partners(gan, images, settings, now["rng"])
-    losses = critic_losses(
-        gan.discriminator, images, fakes, mixing, weight=settings.penalty_weight
-    )
-    parameters = list(gan.discriminator.parameters())
+    # eq. 2: f(fake_i) - f(real_i) + weight (|grad f(x_i)| - 1)^2, x_i between the two
+    points = torch.lerp(fakes, images, mixing.view(-1, 1, 1, 1)).detach().requires_grad_()
+    (slope,) = torch.autograd.grad(critic(points).sum(), points, create_graph=True)
+    penalty = (slope.flatten(1).norm(dim=1) - 1).square()
+    losses = critic(fakes).squeeze(1) - critic(images).squeeze(1)
+    losses = losses + settings.penalty_weight * penalty
+    parameters = list(critic.parameters())
     gradients = torch.autograd.grad(losses.mean(), parameters)
     kept = torch.ones_like(losses)[None]
     return _updated(gan, parameters, gradients, losses.detach(), kept, **now)
@@ -159,20 +161,6 @@ def generate(generator_net: nn.Module, codes: Tensor) -> Tensor:
     released = deepcopy(generator_net).eval() if generator_net.training else generator_net
     with torch.no_grad():
         return torch.cat([released(part) for part in codes.split(1_000)])
-
-
-def critic_losses(
-    critic: nn.Module, real: Tensor, fake: Tensor, mixing: Tensor, *, weight: float
-) -> Tensor:
-    """f(fake_i) - f(real_i) + weight (|grad f(x_i)| - 1)^2, x_i between the two: eq. 2.
-
-    Returns:
-        (batch,), with a graph to the critic's parameters.
-    """
-    points = torch.lerp(fake, real, mixing.view(-1, 1, 1, 1)).detach().requires_grad_()
-    (slope,) = torch.autograd.grad(critic(points).sum(), points, create_graph=True)
-    penalty = (slope.flatten(1).norm(dim=1) - 1).square()
-    return critic(fake).squeeze(1) - critic(real).squeeze(1) + weight * penalty
 
 
 def fixed_rule(settings: DpganSettings) -> GroupClipping:

@@ -85,17 +85,18 @@ SAID = {  # beside the printed number: what it takes to reach it
     "lsun-u-before": FITTED,
     "lsun-u-after": "in Table 1's 7 groups; " + FITTED,
 }
+FITTED_SIZE = (
+    " The private size is fitted to the table: of the multiples of 500, only 2,973,000 gives both "
+    "cells. 98 % of the data set's published size, 2,972,381, would give "
+)
 REMARKS = {
     "celeba-after": " Five groups, with all biases in one, give the printed number; with the six "
     "of Table 1 it would be 3400.",
     "lsun-l-after": " Seven groups, as in Table 1, give the printed number; with all biases in "
     "one, as the text says, there are six, and it would be 22510.",
-    "lsun-u-before": " The private size is fitted to the table: of the multiples of 500, only "
-    "2,973,000 gives both cells. 98 % of the data set's published size, 2,972,381, would give "
-    "24620.",
-    "lsun-u-after": " The private size is fitted to the table: of the multiples of 500, only "
-    "2,973,000 gives both cells. 98 % of the data set's published size, 2,972,381, would give "
-    "31650. As for LSUN-L, there are seven groups; with six it would be 36950.",
+    "lsun-u-before": FITTED_SIZE + "24620.",
+    "lsun-u-after": FITTED_SIZE + "31650. As for LSUN-L, there are seven groups; with six it "
+    "would be 36950.",
 }
 
 

@@ -7,7 +7,7 @@ priced as claimed, as its code charges it, and as it is proven.
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -115,7 +115,7 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     """
     share = LABELLED[scale]
     return [
-        Classified(
+        classified(
             Run(
                 "dpgan",
                 f"{gan.key if gan else 'supervised'}-n{labels}",
@@ -126,7 +126,7 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
                 device_name=device,
             ),
             gan,
-        ).part
+        )
         for seed in range(seeds)
         for labels in LABELS
         for gan in (None, *_gans(scale, seed, device, progress))
@@ -264,35 +264,23 @@ def real_part(records: str, *, scale: str) -> Part:
     return Part("real", {"records": records, "scale": scale}, None, compute)
 
 
-class Classified(NamedTuple):
-    """Tables 5 and 6: a classifier of a few public labels, alone or with one GAN's images."""
+def classified(run: Run, gan: Run | None) -> Part:
+    """Tables 5 and 6: a classifier of a few public labels, alone or with one GAN's images.
 
-    run: Run  # its settings are a Learning, its size the number of labels
-    gan: Run | None  # None: the supervised baseline
+    Args:
+        run: its settings are a SemiSupervisedLearning, its size the number of labels.
+        gan: whose images, which are post-processing, cost what it cost; None: the supervised
+            baseline.
+    """
 
-    @property
-    def part(self) -> Part:
-        """Its name and settings, and what computes it."""
-        run, gan = self.run, self.gan
-        of_first = part_name(f"{run.key.rpartition('-n')[0]}-n{LABELS[0]}", run.seed)
-        part = run.part(
-            self.compute,
-            prices=None if gan is None else self.prices,
-            labels=run.size,
-            records=run.records,
-            **({} if gan is None else {"gan": describe(gan.settings)}),
-        )
-        return part if gan is None or part.name == of_first else part._replace(after=of_first)
+    def prices(values: dict[str, Any]) -> dict[str, Any]:
+        assert gan is not None
+        steps = values.get("gan_steps", gan.steps)
+        return {"gan_steps": steps, **priced(gan.settings, steps=steps)}
 
-    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What the GAN cost; its images are post-processing."""
-        assert self.gan is not None
-        steps = values.get("gan_steps", self.gan.steps)
-        return {"gan_steps": steps, **priced(self.gan.settings, steps=steps)}
-
-    def compute(self) -> Result:
+    def compute() -> Result:
         """Train on the first public images in a random order; test on real ones."""
-        run, real, device = self.run, material(self.run.records), self.run.device
+        real, device = material(run.records), run.device
         if not 1 <= run.size <= len(real.public):
             raise ValueError(
                 f"labels must lie in [1, {len(real.public)}], the public images of {run.records}, "
@@ -300,8 +288,12 @@ class Classified(NamedTuple):
             )
         order = torch.randperm(len(real.public), generator=run.rng("labelled", device=CPU))
         chosen = order[: run.size]
-        images, labels = real.public[chosen].to(device), real.public_labels[chosen].to(device)
-        size = self.gan.settings.latent_size if self.gan is not None else 0
+        size, generate = 0, None
+        values: dict[str, Any] = {"labels": run.size}
+        if gan is not None:
+            size = gan.settings.latent_size
+            generate = partial(algorithm.generate, released(gan).to(device))
+            values |= prices(values)
         pair = semi_supervised.new_pair(
             real.image_shape,
             code_size=size,
@@ -309,27 +301,25 @@ class Classified(NamedTuple):
             seed=run.seed,
             device=device,
         )
-        rng = run.rng("labelled batches")
-        values: dict[str, Any] = {"labels": run.size}
-        if self.gan is None:
-            steps = semi_supervised.supervised(
-                pair, images, labels, settings=run.settings, rng=rng
-            )
-        else:
-            net = released(self.gan).to(device)
-            steps = semi_supervised.semi_supervised(
-                pair,
-                images,
-                labels,
-                partial(algorithm.generate, net),
-                code_size=size,
-                settings=run.settings,
-                rng=rng,
-                codes_rng=run.rng("codes"),
-            )
-            values |= self.prices(values)
+        steps = semi_supervised.semi_supervised(
+            pair,
+            real.public[chosen].to(device),
+            real.public_labels[chosen].to(device),
+            generate,
+            code_size=size,
+            settings=run.settings,
+            rng=run.rng("labelled batches"),
+            codes_rng=run.rng("codes"),
+        )
         for _ in steps:
             pass
         test, answers = real.test.to(device), real.test_labels.to(device)
         values["accuracy"] = semi_supervised.accuracy(pair.first, test, answers)
         return run.result(values, real.checksums)
+
+    more: dict[str, Any] = {"labels": run.size, "records": run.records}
+    if gan is None:
+        return run.part(compute, **more)
+    part = run.part(compute, prices=prices, gan=describe(gan.settings), **more)
+    first = part_name(f"{run.key.rpartition('-n')[0]}-n{LABELS[0]}", run.seed)
+    return part._replace(after=None if part.name == first else first)

@@ -51,7 +51,8 @@ def js_from_half(probabilities: ArrayLike) -> NDArray[np.float64]:
 def js_score(probabilities: ArrayLike) -> tuple[float, float]:
     """Return the score in bits, between 0, where nothing is distinguished, and `tables.MOST`.
 
-    And its standard error over the images. Smaller is better generated data.
+    And its standard error over the images. Smaller is better generated data: it describes a set of
+    images, not its privacy.
 
     Args:
         probabilities: what a discriminator says of each image, such as its chance to be real,
@@ -186,12 +187,18 @@ def told_apart(
         shape = (real.shape[1], real.shape[2], real.shape[3])
         net = SemiSupervisedClassifier(shape, classes=1, width=settings.width).to(device)
     rng = generator_on(device, reproducible_seed=seed, stream="discriminating")
-    halves = [_halves(images, rng) for images in (real, made)]
+    halves = []
+    for images in (real, made):
+        order = torch.randperm(len(images), generator=rng, device=device)
+        halves.append(images[order].tensor_split((len(images) // 2,)))
     optimizer = settings.optimizer.build(net.parameters())
     answers = torch.cat((torch.ones(settings.batch_size), torch.zeros(settings.batch_size)))
     for _ in range(settings.iterations):
-        batch = torch.cat([_some(seen, settings.batch_size, rng) for seen, _ in halves])
-        logits = net(batch).squeeze(1)
+        batch = []
+        for seen, _ in halves:
+            size = (settings.batch_size,)
+            batch.append(seen[torch.randint(len(seen), size, generator=rng, device=device)])
+        logits = net(torch.cat(batch)).squeeze(1)
         loss = binary_cross_entropy_with_logits(logits, answers.to(logits))
         parameters = list(net.parameters())
         update(optimizer, parameters, torch.autograd.grad(loss, parameters))
@@ -231,13 +238,3 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
         "js_real": js_score(said_of_real)[0],  # of real ones, by the same discriminator
         "told_apart": float(right),  # share of its right answers, real and generated alike
     }
-
-
-def _halves(images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    order = torch.randperm(len(images), generator=rng, device=rng.device)
-    middle = len(images) // 2
-    return images[order[:middle]], images[order[middle:]]
-
-
-def _some(images: Tensor, count: int, rng: torch.Generator) -> Tensor:
-    return images[torch.randint(len(images), (count,), generator=rng, device=rng.device)]

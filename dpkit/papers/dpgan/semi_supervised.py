@@ -140,22 +140,29 @@ def new_pair(
     return Pair(first, second, *built)
 
 
-def supervised(
+def semi_supervised(
     pair: Pair,
     images: Tensor,
     labels: Tensor,
+    generate: Callable[[Tensor], Tensor] | None,
     *,
+    code_size: int,
     settings: SemiSupervisedLearning,
     rng: torch.Generator,
+    codes_rng: torch.Generator,
 ) -> Iterator[SemiSupervisedLosses]:
-    """The baseline: the first classifier on labelled images alone.
+    """Algorithm 4; or the baseline, the first classifier on labelled images alone.
 
     Args:
-        pair: the first is updated in place.
+        pair: both are updated in place; the baseline updates the first alone.
         images: labelled, (images, channels, height, width).
         labels: (images,) int64.
+        generate: a released generator: codes (images, code_size) to images; None for the baseline.
+        code_size: numbers of a code, standard normal.
         settings: iterations and batch size; batches are drawn with replacement.
         rng: batches.
+        codes_rng: codes. Apart from rng, so that the baseline with the same rng sees the same
+            labelled batches.
 
     Yields:
         an iteration's losses.
@@ -164,53 +171,35 @@ def supervised(
         ValueError: there is no image, or not a label for each.
     """
     _check(images, labels)
+
+    def drawn() -> tuple[Tensor, Tensor]:
+        shape = (settings.batch_size, code_size)
+        codes = torch.randn(shape, generator=codes_rng, device=codes_rng.device)
+        assert generate is not None
+        return generate(codes), codes
+
+    def updated(net: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+        parameters = list(net.parameters())
+        update(optimizer, parameters, torch.autograd.grad(loss, parameters))
+
     for iteration in range(settings.iterations):
-        chosen = _some(images, settings, rng)
-        labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
-        _update(pair.first, pair.first_optimizer, labelled)
-        yield SemiSupervisedLosses(iteration, labelled.item(), 0.0, None, None)
-
-
-def semi_supervised(
-    pair: Pair,
-    images: Tensor,
-    labels: Tensor,
-    generate: Callable[[Tensor], Tensor],
-    *,
-    code_size: int,
-    settings: SemiSupervisedLearning,
-    rng: torch.Generator,
-    codes_rng: torch.Generator,
-) -> Iterator[SemiSupervisedLosses]:
-    """Algorithm 4. Arguments as `supervised`, and:
-
-    Args:
-        pair: both are updated in place.
-        generate: a released generator: codes (images, code_size) to images.
-        code_size: numbers of a code, standard normal.
-        codes_rng: codes. Apart from rng, so that the baseline with the same rng sees the same
-            labelled batches.
-    """
-    _check(images, labels)
-    for iteration in range(settings.iterations):
-        second = None
-        joined = iteration >= settings.joined_at
+        second, generated, share = None, None, 0.0
+        joined = generate is not None and iteration >= settings.joined_at
         if joined:  # lines 2-5: the second learns what the first says of generated images
-            made, codes = _made(generate, code_size, settings, codes_rng)
-            second = cross_entropy(
-                pair.second(made, codes), pair.first(made).detach().argmax(1)
-            )
-            _update(pair.second, pair.second_optimizer, second)
-        chosen = _some(images, settings, rng)  # lines 6-9
-        labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
-        share, generated, total = settings.share_at(iteration), None, labelled
+            made, codes = drawn()
+            answers = pair.first(made).detach().argmax(1)
+            second = cross_entropy(pair.second(made, codes), answers)
+            updated(pair.second, pair.second_optimizer, second)
+        size = (settings.batch_size,)  # lines 6-9
+        chosen = torch.randint(len(images), size, generator=rng, device=rng.device)
+        total = labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
         if joined:
-            made, codes = _made(generate, code_size, settings, codes_rng)
-            generated = cross_entropy(
-                pair.first(made), pair.second(made, codes).detach().argmax(1)
-            )
+            made, codes = drawn()
+            answers = pair.second(made, codes).detach().argmax(1)
+            generated = cross_entropy(pair.first(made), answers)
+            share = settings.share_at(iteration)
             total = (1 - share) * labelled + share * generated
-        _update(pair.first, pair.first_optimizer, total)
+        updated(pair.first, pair.first_optimizer, total)
         labelled, generated, second = floats(labelled, generated, second)
         yield SemiSupervisedLosses(iteration, labelled, share, generated, second)
 
@@ -229,23 +218,3 @@ def _check(images: Tensor, labels: Tensor) -> None:
             f"labels must hold one for each of at least one image, got {tuple(labels.shape)} "
             f"for images {tuple(images.shape)}"
         )
-
-
-def _some(images: Tensor, settings: SemiSupervisedLearning, rng: torch.Generator) -> Tensor:
-    return torch.randint(len(images), (settings.batch_size,), generator=rng, device=rng.device)
-
-
-def _made(
-    generate: Callable[[Tensor], Tensor],
-    code_size: int,
-    settings: SemiSupervisedLearning,
-    rng: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    shape = (settings.batch_size, code_size)
-    codes = torch.randn(shape, generator=rng, device=rng.device)
-    return generate(codes), codes
-
-
-def _update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    parameters = list(network.parameters())
-    update(optimizer, parameters, torch.autograd.grad(loss, parameters))

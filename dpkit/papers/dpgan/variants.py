@@ -8,7 +8,7 @@ All make as many steps.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from math import ceil, inf, sqrt
+from math import ceil, sqrt
 from typing import NamedTuple
 
 from dpkit.common import checks
@@ -36,7 +36,7 @@ class Configuration(NamedTuple):
 
 
 # The first six are Table 9's: of its rows only marks are left, which these alone fit where no row
-# has both groupings (`table_claims.layouts`). "warm" is ours, "all" the code's last script.
+# has both groupings (`claims.layouts`). "warm" is ours, "all" the code's last script.
 CONFIGURATIONS = {
     "none": Configuration("tensors", False, False),
     "grouping": Configuration("biases", False, False),
@@ -64,6 +64,7 @@ def published(name: str, *, scale: str) -> DpganSettings:
     return sized(replace(MNIST, clipping=clipping, warm_start=warm), scale=scale)
 
 
+@cache
 def repaired(name: str, *, scale: str) -> DpganSettings:
     """The same with its repairs, at the epsilon that is claimed: the least noise for as many steps.
 
@@ -71,10 +72,15 @@ def repaired(name: str, *, scale: str) -> DpganSettings:
     bounds are the paper's number, of an example's own gradient.
     """
     _, settings = _with_repairs(name, scale)
-    rate = settings.expected_batch_size / settings.private_examples
+    found = calibrate.noise_multiplier(
+        settings.target_epsilon,
+        sample_rate=settings.expected_batch_size / settings.private_examples,
+        steps=settings.max_steps,
+        delta=settings.target_delta,
+    )
     return replace(
         settings,
-        noise_multiplier=_least_noise(settings.parts, rate, settings.max_steps),
+        noise_multiplier=ceil(found * sqrt(settings.parts) * 1e4) / 1e4,
         chosen="as published but for the repairs; the noise is the least for as many steps",
     )
 
@@ -161,15 +167,3 @@ ARMS: dict[str, Callable[..., DpganSettings]] = {
     "matched": matched,  # repaired, at the epsilon that the published run costs
     "repaired": repaired,  # at the epsilon that is claimed
 }
-
-
-@cache
-def _least_noise(parts: int, sample_rate: float, steps: int) -> float:
-    """z of each part with which this many steps cost no more than is claimed (RDP, rounded up)."""
-    found = calibrate.noise_multiplier(
-        MNIST.target_epsilon, sample_rate=sample_rate, steps=steps, delta=MNIST.target_delta
-    )
-    noise = ceil(found * sqrt(parts) * 1e4) / 1e4
-    if not 0 < noise < inf:
-        raise ValueError(f"noise must be a finite number > 0, got {noise}")
-    return noise

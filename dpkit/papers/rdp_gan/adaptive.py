@@ -7,7 +7,7 @@ noisy count that is charged, and a Renyi filter at one order, fixed beforehand, 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 
@@ -30,22 +30,6 @@ class Tested(NamedTuple):
     noise: float
     accuracy: float | None  # with its noise, if any
     record: Record  # of its last discriminator step; not private
-
-
-class AdaptiveBudget(Protocol):
-    """What a run may still spend."""
-
-    def check(self, settings: RdpGanSettings, public_size: int) -> None:
-        """Raise ValueError unless it prices the run of these settings on that many records."""
-        ...
-
-    def iteration(self, noise: float) -> bool:
-        """Charge one generator iteration at `noise`; False, and nothing charged, if too much."""
-        ...
-
-    def test(self) -> bool:
-        """Charge one test of the accuracy; False, and nothing charged, if too much."""
-        ...
 
 
 @dataclass
@@ -160,7 +144,7 @@ def tuned(
     *,
     settings: RdpGanSettings,
     correct: Callable[[Gan], float],
-    budget: AdaptiveBudget,
+    budget: PaperBudget | FilterBudget,
     rng: torch.Generator,
 ) -> Iterator[Tested]:
     """Run Algorithm 2 until the iterations or the budget end.
@@ -171,7 +155,8 @@ def tuned(
         data: the private training set.
         settings: with `tuning`; its noise schedule's value at 0 is where the noise starts.
         correct: right answers in the test that the rule follows; out of data.public_size.
-        budget: what ends the run.
+        budget: what a run may still spend: it charges each generator iteration and each test of the
+            accuracy beforehand, or says False, charges nothing, and so ends the run.
         rng: batches, latents, all noise.
 
     Yields:

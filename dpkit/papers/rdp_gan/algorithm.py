@@ -36,9 +36,7 @@ from dpkit.training.types import Gan, Record, Step
 
 SLOPE = 0.2  # of the leaky ReLUs
 TEMPERATURE = 0.5  # of the softened one-hot parts of a generated record (Jang et al. 2017)
-MICROBATCH_SIZE = (
-    4096  # examples at a time, so that no Poisson batch is too large for the memory
-)
+MICROBATCH_SIZE = 4096  # examples at a time, so that no Poisson batch is too large
 
 
 class IterationInputs(TypedDict):
@@ -72,7 +70,8 @@ def loss_value_step(
         gan: updated in place.
         features: the private batch, shape (batch, features).
         labels: shape (batch,), int64; not looked at where settings.classes is 0.
-        now: settings (noise, networks, learning rates), number of the step, latents and noise.
+        now: settings (noise, networks, learning rates), index (number of this discriminator step,
+            from 0), rng (latents and noise).
     """
     real, fake = _losses(gan, features, labels, **now)
     loss = real.mean() + fake.mean() + _noise((), **now)  # a constant: no gradient sees it
@@ -87,7 +86,7 @@ def multiplicative_step(
     loss = real.mean() + fake.mean()
     loss = (
         loss + _noise((), **now) * loss / loss.detach()
-    )  # the gradient times (1 + noise / loss)
+    )  # the gradient, 1 + noise / loss times
     return _published(gan, loss, (real, fake), **now)
 
 
@@ -130,22 +129,17 @@ def repaired_step(
     """
     settings, rng, noise = now["settings"], now["rng"], now["settings"].noise
     assert isinstance(noise, GradientNoise)
-    rule = noise.rule
     fakes, fake_labels = _fakes(gan, settings, rng)
-    judged = partial(per_example, gan.discriminator)
-    real = clipped_sum(
-        partial(judged, called_real),
-        features,
-        labels,
-        rule=rule,
-        microbatch_size=MICROBATCH_SIZE,
-    )
-    fake = clipped_sum(
-        partial(judged, called_fake),
-        fakes.detach(),
-        fake_labels,
-        rule=rule,
-        microbatch_size=MICROBATCH_SIZE,
+    sides = (called_real, features, labels), (called_fake, fakes.detach(), fake_labels)
+    real, fake = (
+        clipped_sum(
+            partial(per_example, gan.discriminator, called),
+            inputs,
+            told,
+            rule=noise.rule,
+            microbatch_size=MICROBATCH_SIZE,
+        )
+        for called, inputs, told in sides
     )
     multiplier = noise.schedule(now["index"] // settings.discriminator_steps)
     noisy = noised(real.sums, noise_std=multiplier * noise.max_grad_norm, rng=rng)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,162 +65,147 @@ CURVE_EVERY = 50  # iterations between two points of an accuracy's curve
 CURVE_RECORDS = 1_000
 
 
-class Judged(NamedTuple):
-    """One method trained with one seed on one task, and what it generates judged."""
+def judged(
+    key: str,
+    records: str,
+    settings: RdpGanSettings,
+    seed: int,
+    scale: str,
+    device: str,
+    progress: Progress,
+    *,
+    kept: tuple[int, ...] = (),
+    by_digit: bool = False,
+    samples: bool = False,
+) -> Part:
+    """One method trained with one seed on one task, and what it generates judged.
 
-    run: Run
-    kept: tuple[int, ...] = ()  # iterations that are judged, beside the last
-    by_digit: bool = False  # a GAN for each digit, as in the code
-    samples: bool = False
+    Its settings say how long it may be and so what it costs, whatever was stored.
 
-    @classmethod
-    def of(
-        cls,
-        key: str,
-        records: str,
-        settings: RdpGanSettings,
-        seed: int,
-        scale: str,
-        device: str,
-        progress: Progress,
-        *,
-        kept: tuple[int, ...] = (),
-        by_digit: bool = False,
-        samples: bool = False,
-    ) -> "Judged":
-        """The run that the tables call `key`, of "digits" or "census"."""
-        size, also = PUBLIC_SIZES[records][scale], {"records": records, "by_digit": by_digit}
-        run = Run(
-            "rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also
-        )
-        return cls(run, kept, by_digit, samples)
+    Args:
+        key: what the tables call it.
+        records: "digits" or "census".
+        settings: a GAN is trained with these in the records' form, and by digit without labels.
+        seed, scale, device, progress: as `plan_runs`.
+        kept: iterations that are judged, beside the last.
+        by_digit: a GAN for each digit, as in the code.
+        samples: store some images of the last iteration.
+    """
+    size, also = PUBLIC_SIZES[records][scale], {"records": records, "by_digit": by_digit}
+    run = Run(
+        "rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also
+    )
+    unlabelled = {"classes": 0} if by_digit else {}
+    own = replace(settings, **CHANGES[records] | unlabelled)
 
-    @property
-    def part(self) -> Part:
-        """The part that stores it."""
-        return self.run.part(self.compute, prices=self.prices)
-
-    @property
-    def settings(self) -> RdpGanSettings:
-        """Those that a GAN is trained with: in the records' form, and by digit without labels."""
-        settings = replace(self.run.settings, **CHANGES[self.run.records])
-        return replace(settings, classes=0) if self.by_digit else settings
-
-    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What the run costs: its settings say how long it may be, whatever was stored."""
-        return _priced(self.settings, self.run.size)
-
-    def compute(self) -> Result:
+    def compute() -> Result:
         """Train and score it; return its claimed and proven epsilon."""
-        wanted = task(self.run.records, scale=self.run.scale)
-        settings = replace(self.settings, **wanted.changes)
-        if self.by_digit:
-            settings = replace(settings, classes=0)
-        kept = {i for i in (*self.kept, settings.iterations) if i <= settings.iterations}
-        run = self._by_digit if self.by_digit else self._whole
-        made, curve = run(wanted, settings, kept)
-        last, size = max(made), wanted.data.public_size
+        wanted = task(records, scale=scale)
+        trained = replace(settings, **wanted.changes | unlabelled)
+        asked = {i for i in (*kept, trained.iterations) if i <= trained.iterations}
+        made, curve = (_by_digit if by_digit else _whole)(run, wanted, trained, asked)
+        last, declared = max(made), wanted.data.public_size
         values = {
             "iterations": last,
-            "discriminator_steps": settings.discriminator_steps,
-            "scores": {str(i): wanted.judge(*records) for i, records in sorted(made.items())},
+            "discriminator_steps": trained.discriminator_steps,
+            "scores": {str(i): wanted.judge(*some) for i, some in sorted(made.items())},
             "curve": curve,
             "trained": {
-                "features": settings.features,
-                "classes": settings.classes,
-                "parts": list(settings.parts),
-                "public_size": size,
+                "features": trained.features,
+                "classes": trained.classes,
+                "parts": list(trained.parts),
+                "public_size": declared,
             },
-            **_priced(settings, size),
+            **_priced(trained, declared),
         }
-        shown = self.samples and not settings.parts
-        return self.run.result(
-            values, wanted.checksums, _shown(*made[last]) if shown else None
+        images = _shown(*made[last]) if samples and not trained.parts else None
+        return run.result(values, wanted.checksums, images)
+
+    return run.part(compute, prices=lambda _: _priced(own, size))
+
+
+def _whole(
+    run: Run, wanted: RdpGanTask, settings: RdpGanSettings, kept: set[int]
+) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
+    """One GAN on all records: generated records at the kept iterations, and the curve."""
+    gan = algorithm.new_gan(settings, seed=run.seed, device=run.device)
+    data = on_device(wanted.data, run.device)
+    sampled = run.rng("judged")
+    count = data.public_size if settings.parts else JUDGED[run.scale]
+    made, curve = {}, {"iterations": [], "accuracy": [], "noise": []}
+    last, noise = 0, 0.0
+    for last, noise in _iterations(run, gan, data, wanted, settings):
+        if last % CURVE_EVERY == 0:
+            curve["iterations"].append(last)
+            curve["noise"].append(noise)
+            few = _generated(gan, settings, CURVE_RECORDS, sampled)
+            curve["accuracy"].append(wanted.accuracy(*few))
+        if last in kept:
+            made[last] = _generated(gan, settings, count, sampled)
+    made[last] = made.get(last) or _generated(gan, settings, count, sampled)
+    return made, curve
+
+
+def _iterations(
+    run: Run, gan: Gan, data: Data, wanted: RdpGanTask, settings: RdpGanSettings
+) -> Iterator[tuple[int, float]]:
+    """Train; after each iteration of the generator, how many there were, and its noise."""
+    step = algorithm.step_of(settings)
+    each = settings.discriminator_steps
+    if settings.tuning is None:
+        records = run.train(step, gan, data, settings=settings)
+        for record in run.shown(records, total=settings.iterations * each):
+            if (record.step + 1) % each == 0:
+                yield ((record.step + 1) // each, settings.noise.schedule(record.step // each))
+        return
+    sampled = run.rng("tested")
+    count, share = wanted.correct, 1.0
+    if isinstance(settings.noise, GradientNoise):
+        budget: adaptive.PaperBudget | adaptive.FilterBudget = adaptive.FilterBudget(
+            filter_for(settings, public_size=data.public_size), settings, data.public_size
         )
+    else:  # the paper's accuracy, for free
+        count, share = wanted.accuracy, data.public_size
+        budget = adaptive.PaperBudget.of(settings, data.public_size, run.records)
+    tested = adaptive.tuned(
+        step,
+        gan,
+        data,
+        settings=settings,
+        rng=run.rng(),
+        budget=budget,
+        correct=lambda g: share * count(*_generated(g, settings, CURVE_RECORDS, sampled)),
+    )
+    for one in run.shown(tested, total=settings.iterations):
+        yield one.iteration + 1, one.noise
 
-    def _whole(
-        self, wanted: RdpGanTask, settings: RdpGanSettings, kept: set[int]
-    ) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
-        """One GAN on all records: generated records at the kept iterations, and the curve."""
-        gan = algorithm.new_gan(settings, seed=self.run.seed, device=self.run.device)
-        data = on_device(wanted.data, self.run.device)
-        sampled = self.run.rng("judged")
-        count = data.public_size if settings.parts else JUDGED[self.run.scale]
-        made, curve = {}, {"iterations": [], "accuracy": [], "noise": []}
-        last, noise = 0, 0.0
-        for last, noise in self._iterations(gan, data, wanted, settings):
-            if last % CURVE_EVERY == 0:
-                curve["iterations"].append(last)
-                curve["noise"].append(noise)
-                few = _generated(gan, settings, CURVE_RECORDS, sampled)
-                curve["accuracy"].append(wanted.accuracy(*few))
-            if last in kept:
-                made[last] = _generated(gan, settings, count, sampled)
-        made[last] = made.get(last) or _generated(gan, settings, count, sampled)
-        return made, curve
 
-    def _iterations(
-        self, gan: Gan, data: Data, wanted: RdpGanTask, settings: RdpGanSettings
-    ) -> Iterator[tuple[int, float]]:
-        """Train; after each iteration of the generator, how many there were, and its noise."""
-        step = algorithm.step_of(settings)
-        each = settings.discriminator_steps
-        if settings.tuning is None:
-            records = self.run.train(step, gan, data, settings=settings)
-            for record in self.run.shown(records, total=settings.iterations * each):
-                if (record.step + 1) % each == 0:
-                    yield (
-                        (record.step + 1) // each,
-                        settings.noise.schedule(record.step // each),
-                    )
-            return
-        sampled = self.run.rng("tested")
-        count, share = wanted.correct, 1.0
-        if isinstance(settings.noise, GradientNoise):
-            budget: adaptive.AdaptiveBudget = adaptive.FilterBudget(
-                filter_for(settings, public_size=data.public_size), settings, data.public_size
-            )
-        else:  # the paper's accuracy, for free
-            count, share = wanted.accuracy, data.public_size
-            budget = adaptive.PaperBudget.of(settings, data.public_size, self.run.records)
-        tested = adaptive.tuned(
-            step,
-            gan,
-            data,
-            settings=settings,
-            rng=self.run.rng(),
-            budget=budget,
-            correct=lambda g: share * count(*_generated(g, settings, CURVE_RECORDS, sampled)),
+def _by_digit(
+    run: Run, wanted: RdpGanTask, settings: RdpGanSettings, kept: set[int]
+) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
+    """As in the code: a GAN for each digit, trained apart; what all ten generate, together."""
+    found: dict[int, list[np.ndarray]] = {i: [] for i in kept}
+    curves = []
+    for digit in range(10):
+        chosen = wanted.data.labels == digit
+        features = wanted.data.features[chosen]
+        # Shuffled batches take a declared size for the true one: this digit's own count.
+        data = Data(features, wanted.data.labels[chosen] * 0, len(features))
+        only = wanted._replace(
+            data=data, accuracy=lambda x, y, asked=digit: wanted.accuracy(x, y * 0 + asked)
         )
-        for one in self.run.shown(tested, total=settings.iterations):
-            yield one.iteration + 1, one.noise
-
-    def _by_digit(
-        self, wanted: RdpGanTask, settings: RdpGanSettings, kept: set[int]
-    ) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
-        """As in the code: a GAN for each digit, trained apart; what all ten generate, together."""
-        found: dict[int, list[np.ndarray]] = {i: [] for i in kept}
-        curves = []
-        for digit in range(10):
-            chosen = wanted.data.labels == digit
-            features = wanted.data.features[chosen]
-            # Shuffled batches take a declared size for the true one: this digit's own count.
-            data = Data(features, wanted.data.labels[chosen] * 0, len(features))
-            only = wanted._replace(
-                data=data, accuracy=lambda x, y, asked=digit: wanted.accuracy(x, y * 0 + asked)
-            )
-            named = self.run._replace(key=f"{self.run.key} digit {digit}")
-            made, curve = self._replace(run=named)._whole(only, settings, kept)
-            for i in kept:
-                found[i].append(made[i][0][: JUDGED[self.run.scale] // 10])
-            curves.append(curve)
-        made = {
-            i: (np.concatenate(parts), np.repeat(np.arange(10), [len(part) for part in parts]))
-            for i, parts in found.items()
-        }
-        accuracy = np.mean([curve["accuracy"] for curve in curves], axis=0).tolist()
-        by_digit = [curve["accuracy"] for curve in curves]
-        return made, {**curves[0], "accuracy": accuracy, "by_digit": by_digit}
+        named = run._replace(key=f"{run.key} digit {digit}")
+        made, curve = _whole(named, only, settings, kept)
+        for i in kept:
+            found[i].append(made[i][0][: JUDGED[run.scale] // 10])
+        curves.append(curve)
+    made = {
+        i: (np.concatenate(parts), np.repeat(np.arange(10), [len(part) for part in parts]))
+        for i, parts in found.items()
+    }
+    accuracy = np.mean([curve["accuracy"] for curve in curves], axis=0).tolist()
+    by_digit = [curve["accuracy"] for curve in curves]
+    return made, {**curves[0], "accuracy": accuracy, "by_digit": by_digit}
 
 
 def on_device(data: Data, device: torch.device) -> Data:
@@ -291,7 +276,7 @@ def plan_runs(
         device: auto, cpu or cuda; classifiers run on the CPU.
         progress: wraps a run's records, as tqdm does.
     """
-    made = partial(Judged.of, records=records, scale=scale, device=device, progress=progress)
+    made = partial(judged, records=records, scale=scale, device=device, progress=progress)
     printed = tuple(PRINTED_ITERATIONS[records].values())
     runs = []
     repaired_runs = {
@@ -326,17 +311,22 @@ def plan_runs(
             )
             for tuning in PUBLISHED_TUNING
         ]
+    text = {"loss-value": _sized(DCGAN, scale)}  # a label-conditional GAN, and repaired ones
+    text |= {
+        f"repaired-{e:g}": replace(_repaired(records, scale, e), network=DCGAN.network)
+        for e in EPSILONS
+    }
     runs += [
         made(key=f"dcgan-{name}", settings=settings, seed=seed, samples=not seed)
         for seed in range(seeds)
-        for name, settings in _dcgan(records, scale).items()
+        for name, settings in text.items()
     ]
     tables = [
         _marginals(scale, epsilon, seed)
         for epsilon in (EPSILONS if records == "census" else ())
         for seed in range(seeds)
     ]
-    return [_real(records, scale), *(run.part for run in runs), *tables]
+    return [_real(records, scale), *runs, *tables]
 
 
 def plan_sweep(
@@ -344,7 +334,7 @@ def plan_sweep(
 ) -> list[Part]:
     """Repaired runs at epsilon 0.5 with other decay rates, one seed (reduced: 40 iterations)."""
     return [
-        Judged.of(
+        judged(
             f"{name}-{rate:g}",
             records,
             _repaired(records, scale, 0.5, decay_name=name, rate=rate),
@@ -352,7 +342,7 @@ def plan_sweep(
             scale,
             device,
             progress,
-        ).part
+        )
         for name, rates in SWEEPS.items()
         for rate in rates
     ]
@@ -376,7 +366,7 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
 
 
 def _sized(settings: RdpGanSettings, scale: str) -> RdpGanSettings:
-    return settings if scale == "paper" else replace(settings, iterations=ITERATIONS[scale])
+    return replace(settings, iterations=ITERATIONS[scale])
 
 
 def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> RdpGanSettings:
@@ -384,15 +374,6 @@ def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> RdpGanSe
     return repaired(
         records, target_epsilon=epsilon, public_size=size, iterations=count, **more
     )
-
-
-def _dcgan(records: str, scale: str) -> dict[str, RdpGanSettings]:
-    """The text's networks and rates: published (a label-conditional GAN), and repaired."""
-    repaired_runs = {
-        f"repaired-{e:g}": replace(_repaired(records, scale, e), network=DCGAN.network)
-        for e in EPSILONS
-    }
-    return {"loss-value": _sized(DCGAN, scale), **repaired_runs}
 
 
 def _real(records: str, scale: str) -> Part:
@@ -474,14 +455,14 @@ def plan_ablations(*, scale: str, seeds: int, device: str, progress: Progress) -
     Arguments as `plan_runs`; `seeds` of each repaired run, and one of the others, which no noise or
     epsilon limits.
     """
-    made = partial(Judged.of, records="digits", scale=scale, device=device, progress=progress)
+    made = partial(judged, records="digits", scale=scale, device=device, progress=progress)
     several = (
         (other_settings(scale), range(seeds), False),
         (other_baselines(scale), range(1), True),
         (other_labels(scale), range(1), False),
     )
     return [
-        made(key=key, settings=settings, seed=seed, by_digit=by_digit).part
+        made(key=key, settings=settings, seed=seed, by_digit=by_digit)
         for runs, each, by_digit in several
         for seed in each
         for key, settings in runs.items()
@@ -511,16 +492,14 @@ def other_settings(scale: str) -> dict[str, RdpGanSettings]:
 
 def other_baselines(scale: str) -> dict[str, RdpGanSettings]:
     """DP-GAN without its noise, without its largest norm, and longer with one step each."""
-    noise = DP_GAN.noise
+    noise, one = DP_GAN.noise, _sized(DP_GAN, scale)
     assert isinstance(noise, ParameterNoise)
-    count = ITERATIONS[scale]
-    found = {
-        "dp-gan-no-noise": replace(DP_GAN, noise=replace(noise, schedule=Constant(0.0))),
-        "dp-gan-no-norm": replace(DP_GAN, noise=replace(noise, norm=1e6)),
+    longer = LONGER * one.iterations
+    return {
+        "dp-gan-no-noise": replace(one, noise=replace(noise, schedule=Constant(0.0))),
+        "dp-gan-no-norm": replace(one, noise=replace(noise, norm=1e6)),
+        "dp-gan-longer": replace(one, discriminator_steps=1, iterations=longer),
     }
-    found = {key: replace(settings, iterations=count) for key, settings in found.items()}
-    longer = replace(DP_GAN, discriminator_steps=1, iterations=LONGER * count)
-    return found | {"dp-gan-longer": longer}
 
 
 def other_labels(scale: str) -> dict[str, RdpGanSettings]:
@@ -529,15 +508,12 @@ def other_labels(scale: str) -> dict[str, RdpGanSettings]:
     And the code's networks, which Table IV trains digit by digit, as one GAN that sees the label.
     """
     rates = {"generator_optimizer": CODE_RATE, "discriminator_optimizer": CODE_RATE}
-    label = {"label_scale": LABEL_SCALE}
-    found = {
-        "dcgan-label": replace(DCGAN, **label),
-        "dcgan-rate": replace(DCGAN, **rates),
-        "dcgan-both": replace(DCGAN, **label, **rates),
-        "none-one-gan": NON_PRIVATE,
-    }
+    one = _sized(DCGAN, scale)
     return {
-        key: replace(settings, iterations=ITERATIONS[scale]) for key, settings in found.items()
+        "dcgan-label": replace(one, label_scale=LABEL_SCALE),
+        "dcgan-rate": replace(one, **rates),
+        "dcgan-both": replace(one, label_scale=LABEL_SCALE, **rates),
+        "none-one-gan": _sized(NON_PRIVATE, scale),
     }
 
 

@@ -7,7 +7,9 @@ the target; a rough price only says where to look.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -179,26 +181,22 @@ def iterations_within(
             noises.append(noise)
         return True
 
-    def rough(count: int, groups: int) -> float:
-        if not has_noise(count):
-            return FAR
-        ledger = _grouped(np.array(noises[:count]), groups, release, releases_each)
-        return log_over(accountant(ledger, delta=delta), target_epsilon)
-
-    def true(count: int) -> float:
-        if not has_noise(count):
-            return FAR
-        ledger = noise_ledger(lambda step: noises[step], steps=count, release=release)
-        ledger = [Release(one, n * releases_each) for one, n in ledger]
-        priced[count] = accountant(ledger, delta=delta)
+    def over(count: int, *, groups: int | None) -> float:
+        if not 0 < count <= most or not has_noise(count):
+            return FAR if count > 0 else -FAR
+        if groups:
+            ledger = _grouped(np.array(noises[:count]), groups, release, releases_each)
+            return log_over(accountant(ledger, delta=delta), target_epsilon)
+        if count not in priced:
+            ledger = noise_ledger(lambda step: noises[step], steps=count, release=release)
+            ledger = [Release(one, n * releases_each) for one, n in ledger]
+            priced[count] = accountant(ledger, delta=delta)
         return log_over(priced[count], target_epsilon)
 
     has_noise(1)
-    guess = _last(lambda n: rough(n, ROUGH[0]), 64, most, step=192, share=0.03)
-    guess = _last(
-        lambda n: rough(n, ROUGH[1]), guess, most, step=max(guess // 50, 1), share=0.0
-    )
-    found = _last(true, guess, most, step=1, share=0.0)
+    found = 64
+    for groups in (*ROUGH, None):
+        found = _last(partial(over, groups=groups), found)
     if not found:
         priced[0] = accountant([Release(release(noises[0]), 0)], delta=delta)
     return Solved(noises[0], priced[found], found)
@@ -268,24 +266,9 @@ def _settled(
     )
 
 
-def _last(
-    over: Callable[[int], float], guess: int, most: int, *, step: int, share: float
-) -> int:
-    """The last whole number in [0, most] at which the rising `over` is <= 0; 0 always counts as so.
-
-    From a guess outwards by steps that double, then by halves; to within that share of it.
-    """
-    low, high, at = 0, most + 1, min(max(guess, 1), most)
-    upwards = inside = over(at) <= 0
-    while upwards == inside:
-        low, high = (at, high) if inside else (low, at)
-        at, step = (min(at + step, most) if inside else at - step), 2 * step
-        if not low < at < high:
-            break
-        inside = over(at) <= 0
-    else:
-        low, high = (at, high) if inside else (low, at)
-    while high - low > max(1, share * low):
-        middle = (low + high) // 2
-        low, high = (middle, high) if over(middle) <= 0 else (low, middle)
-    return low
+def _last(over: Callable[[int], float], guess: int) -> int:
+    """The last whole number at which the rising `over` is <= 0: in a bracket about a guess."""
+    step = 1
+    while over(guess - step) > 0 or over(guess + step) <= 0:
+        step *= 2
+    return guess - step - 1 + bisect_right(range(guess - step, guess + step), 0, key=over)

@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import ClassVar
 
 from dpkit.common import checks
 from dpkit.privacy import pld
@@ -67,66 +68,62 @@ SIGMA = 10.0  # section V-E: what a total epsilon of 0.5 over 1,000 iterations i
 
 
 @dataclass(frozen=True)
-class LossValueNoise:
+class UnprovenNoise:
+    """Noise that guarantees nothing, for a reason of its own.
+
+    Args:
+        schedule: standard deviation at each generator iteration.
+    """
+
+    schedule: Schedule
+    reason: ClassVar[str]
+
+    def ledger(self, **_: object) -> list[Release]:
+        """No guarantee."""
+        return [Release(NoGuarantee(self.reason))]
+
+
+class LossValueNoise(UnprovenNoise):
     """Algorithm 1's line 9, and the code: N(0, std^2) on the *value* of the discriminator's loss.
 
     Eq. 8 writes a sum over the batch, eq. 13 has the sensitivity of a mean, and the code takes the
     mean: so do the steps here. For the gradient it is all one.
     """
 
-    schedule: Schedule  # standard deviation at each generator iteration
-
-    def ledger(self, **_: object) -> list[Release]:
-        """No guarantee."""
-        reason = (
-            "noise on the value of a loss is a constant for the gradient: updates have none"
-        )
-        return [Release(NoGuarantee(reason))]
+    reason = "noise on the value of a loss is a constant for the gradient: updates have none"
 
 
-@dataclass(frozen=True)
-class MultiplicativeNoise:
+class MultiplicativeNoise(UnprovenNoise):
     """The code's later form: loss + noise * loss / |its value|.
 
     The gradient times a random number.
     """
 
-    schedule: Schedule  # standard deviation at each generator iteration
-
-    def ledger(self, **_: object) -> list[Release]:
-        """No guarantee."""
-        return [Release(NoGuarantee("the direction of the un-noised gradient is released"))]
+    reason = "the direction of the un-noised gradient is released"
 
 
-@dataclass(frozen=True)
-class OutputErrorNoise:
+class OutputErrorNoise(UnprovenNoise):
     """Eq. 9 read literally: N(0, std^2) on each example's error at the output layer."""
 
-    schedule: Schedule  # standard deviation at each generator iteration
-
-    def ledger(self, **_: object) -> list[Release]:
-        """No guarantee."""
-        reason = "the gradient lies in the span of the private batch's own activations"
-        return [Release(NoGuarantee(reason))]
+    reason = "the gradient lies in the span of the private batch's own activations"
 
 
 @dataclass(frozen=True)
-class ParameterNoise:
+class ParameterNoise(UnprovenNoise):
     """The baseline "DP-GAN" of the paper's figures, as its code has it.
 
     N(0, std^2) on each of the discriminator's parameters, each tensor then scaled to at most
     `norm`, and then a step along the un-noised gradient.
+
+    Args:
+        norm: largest L2 norm of a parameter tensor.
     """
 
-    schedule: Schedule  # standard deviation at each generator iteration
-    norm: float = 6.0  # largest L2 norm of a parameter tensor
+    norm: float = 6.0
+    reason = "a step along the un-noised gradient follows the noise"
 
     def __post_init__(self) -> None:
         checks.positive(norm=self.norm)
-
-    def ledger(self, **_: object) -> list[Release]:
-        """No guarantee."""
-        return [Release(NoGuarantee("a step along the un-noised gradient follows the noise"))]
 
 
 @dataclass(frozen=True)
@@ -200,13 +197,7 @@ class RdpGanSettings:
         chosen: how the settings came about, where it is not as published.
     """
 
-    noise: (
-        LossValueNoise
-        | MultiplicativeNoise
-        | OutputErrorNoise
-        | ParameterNoise
-        | GradientNoise
-    )
+    noise: UnprovenNoise | GradientNoise
     sampling: PoissonSampling | ShuffledBatches
     generator_optimizer: Adam
     discriminator_optimizer: Adam

@@ -45,7 +45,6 @@ class RdpGanTask(NamedTuple):
         training records: a count that one record moves by at most 1.
     """
 
-    name: str
     data: Data
     changes: dict[str, Any]  # fields of Settings that follow from the records' form
     checksums: dict[str, str]
@@ -97,7 +96,7 @@ def _digits(scale: str) -> RdpGanTask:
     size = PUBLIC_SIZES["digits"][scale]
     data = Data(_tensor(private), torch.from_numpy(train.labels), size)
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
-    return RdpGanTask("digits", data, CHANGES["digits"], checksums, accuracy, judge, correct)
+    return RdpGanTask(data, CHANGES["digits"], checksums, accuracy, judge, correct)
 
 
 @cache
@@ -168,7 +167,7 @@ def _census(scale: str) -> RdpGanTask:
     checksums = {
         f"{name} {w}": f.attrs["checksum"] for f, w in ((train, "train"), (test, "test"))
     }
-    return RdpGanTask("census", data, CHANGES["census"], checksums, accuracy, judge, correct)
+    return RdpGanTask(data, CHANGES["census"], checksums, accuracy, judge, correct)
 
 
 def _tensor(features: np.ndarray) -> torch.Tensor:

@@ -17,11 +17,9 @@ from dpkit.papers.claims import OPACUS_ORDERS, check, outcome
 from dpkit.papers.dpgan import claims
 from dpkit.papers.dpgan.settings import (
     CELEBA,
-    CLUSTERS,
     LSUN_L,
     LSUN_U,
     MNIST,
-    PUBLISHED,
     TABLE_7,
     noise_from_budget,
     ungrouped,
@@ -105,19 +103,6 @@ def test_what_is_said_of_other_groups_and_other_sizes():
         assert settings.iterations_allowed(public_size=2_973_000) == computed
         other = settings.iterations_allowed(public_size=2_972_381)
         assert f"would give {other}" in explained(f"table-7-lsun-u-{column}")
-
-
-def test_what_is_said_of_the_groups_of_table_1():
-    """Table 1 prints 5, 6, 7 and 7; all biases in one group leave 5, 5, 6 and 6."""
-    found = {
-        name: (one.charged_groups, len(one.critic_channels) + 2, CLUSTERS[name])
-        for name, one in PUBLISHED.items()
-    }
-    lsun = dict.fromkeys(("lsun-l", "lsun-u"), (7, 6, 7))
-    assert found == {"mnist": (5, 5, 5), "celeba": (5, 5, 6), **lsun}
-    assert "in 5 groups; Table 1 prints 6" in BY_ID["table-7-celeba-after"].says
-    for name in ("lsun-l", "lsun-u"):
-        assert "in Table 1's 7 groups" in BY_ID[f"table-7-{name}-after"].says
 
 
 def test_the_private_size_is_the_only_multiple_of_500_that_gives_both_cells():

@@ -1,7 +1,7 @@
 """RDP-GAN: every reading's step against a plain listing, and the repaired step against brute force.
 
 Update rules are plain gradient descent here, so that an update shows its gradient, scale and all.
-Fixed seeds. Each of the file's 19 statistical checks rejects at a p-value of 1e-8, so that right
+Fixed seeds. Each of the file's 12 statistical checks rejects at a p-value of 1e-8, so that right
 code would fail with probability below 2e-7 together.
 """
 
@@ -139,13 +139,14 @@ def runs(settings, gan, rows, labels, **more):
 
 
 @pytest.mark.parametrize("name", READINGS)
-@pytest.mark.parametrize("index", [0, 3])  # 3: the end of iteration 1, so the generator moves too
+@pytest.mark.parametrize("index", [0, 2, 3])  # 3: the end of iteration 1: the generator moves too
 def test_each_published_step_is_its_listing(name, index):
     """Lines 6 to 12 of Algorithm 1, a reading each; noise and rates are iteration 0's and 1's."""
     stds = Linear(40.0, 20.0, over=2) if name == "dp-gan" else Linear(3.0, 1.0, over=2)
-    std = {0: stds.start, 3: (stds.start + stds.end) / 2}[index]
-    rate = {0: 1.0, 3: 0.75}[index]
+    std, rate = (stds.start, 1.0) if index == 0 else ((stds.start + stds.end) / 2, 0.75)
     settings = noisy(tiny(READINGS[name]), stds)
+    if name == "dp-gan":
+        settings = replace(settings, noise=ParameterNoise(stds, 5.0))
     rows, labels = records()
     start = new(settings)
     d = [p.detach().requires_grad_() for p in start.discriminator.parameters()]
@@ -170,7 +171,7 @@ def test_each_published_step_is_its_listing(name, index):
         gradients = [r + f for r, f in zip(real, fake, strict=True)]
     else:
         after = [p + std * torch.randn(p.shape, generator=rng) for p in after]
-        shrunk = [6 / p.norm() if p.norm() > 6 else 1.0 for p in after]
+        shrunk = [5 / p.norm() if p.norm() > 5 else 1.0 for p in after]
         assert any(s != 1.0 for s in shrunk)
         after = [p * s for p, s in zip(after, shrunk, strict=True)]
     after = [p - rate * one for p, one in zip(after, gradients, strict=True)]
@@ -186,7 +187,7 @@ def test_each_published_step_is_its_listing(name, index):
     close(weights(gan.averaged_net), wanted)  # nothing is averaged where the paper averages nothing
     assert (record.step, record.batch_size, record.clipped) == (index, BATCH, 0.0)
     assert record.discriminator_loss == pytest.approx(loss.item(), rel=1e-5)
-    assert (record.generator_loss is None) == (index == 0)
+    assert (record.generator_loss is None) == (index != 3)
 
 
 def test_noise_on_the_value_of_the_loss_changes_nothing_to_the_bit():
@@ -206,107 +207,6 @@ def test_noise_on_the_value_of_the_loss_changes_nothing_to_the_bit():
         assert equal(discriminator, ends[0][0])
         assert equal(averaged, ends[0][1])
         assert seen == ends[0][2]
-
-
-def moves(settings, schedule, *, batch, seeds, index=0):
-    """By seed: the discriminator's update without noise, what noise adds to it, and its loss."""
-    gan = new(settings)
-    start, plain, added, losses = gan.discriminator.state_dict(), [], [], []
-    start = {name: value.clone() for name, value in start.items()}
-    before = flat(gan.discriminator.parameters())
-    for seed in range(seeds):
-        ends = []
-        for one in (Constant(0.0), schedule):
-            gan.discriminator.load_state_dict(start)
-            made, rng = noisy(settings, one), source(seed)
-            record = algorithm.step_of(made)(gan, *batch, settings=made, index=index, rng=rng)
-            ends.append(flat(gan.discriminator.parameters()))
-        plain.append(before - ends[0])
-        added.append(ends[0] - ends[1])
-        losses.append(record.discriminator_loss)
-    return torch.stack(plain), torch.stack(added), np.array(losses)
-
-
-def start_of(settings):
-    return new(settings).discriminator
-
-
-def test_multiplicative_noise_keeps_the_gradients_direction_and_is_normal():
-    """Its update is the gradient times 1 + noise / loss: the direction is released as it is."""
-    steps = 100
-    gradients, added, losses = moves(
-        tiny(MULTIPLICATIVE), Constant(4.0), batch=records(), seeds=steps
-    )
-    factors = (added * gradients).sum(1) / gradients.square().sum(1)
-    beside = added - factors[:, None] * gradients
-    assert (beside.norm(dim=1) <= 1e-5 * (1 + factors.abs()) * gradients.norm(dim=1)).all()
-    noise = factors.numpy() * losses / 4.0
-    assert stats.kstest(noise, "norm").pvalue > LEAST_P
-    assert two_sided(stats.chi2(steps), float((noise**2).sum())) > LEAST_P
-
-
-def test_noise_on_output_errors_stays_in_the_span_of_the_private_batch():
-    """What eq. 9 adds is a combination of the batch's own gradients of logits, normal each."""
-    settings = tiny(OUTPUT_ERROR)
-    rows, labels = records()
-    network = start_of(settings)
-    parameters = list(network.parameters())
-    span = torch.stack(
-        [
-            flat(torch.autograd.grad(network(rows[i : i + 1], labels[i : i + 1]).sum(), parameters))
-            for i in range(BATCH)
-        ]
-    )
-    _, moved, _ = moves(settings, Constant(30.0), batch=(rows, labels), seeds=60)
-    shares = torch.linalg.lstsq(span.T, moved.T).solution  # (batch, seeds)
-    assert (span.T @ shares - moved.T).norm() <= 1e-5 * moved.norm()
-    noise = (shares * BATCH / 30.0).numpy()
-    assert stats.kstest(noise.ravel(), "norm").pvalue > LEAST_P
-    assert two_sided(stats.chi2(noise.size), float((noise**2).sum())) > LEAST_P
-    apart = (noise @ noise.T / 60**0.5)[np.triu_indices(BATCH, 1)]  # of each example its own
-    assert two_sided(stats.chi2(apart.size), float((apart**2).sum())) > LEAST_P
-
-
-def test_the_parameter_noise_baseline_projects_each_tensor_before_its_step():
-    """At learning rate 0 what is left is noise and projection: each tensor to norm 6, or less."""
-    settings = tiny(DP_GAN, discriminator_optimizer=Sgd(Constant(0.0)))
-    for std, norm in ((1e3, 6.0), (1e3, 0.5), (1e-4, 6.0)):
-        made = replace(settings, noise=ParameterNoise(Constant(std), norm))
-        gan, _ = stepped(made, 0, *records())
-        norms = [p.norm().item() for p in gan.discriminator.parameters()]
-        assert max(norms) <= norm * (1 + 1e-6)
-        if std == 1e3:
-            assert norms == pytest.approx([norm] * len(norms), rel=1e-5)
-        else:
-            noise = flat(gan.discriminator.parameters()) - flat(start_of(made).parameters())
-            assert two_sided(stats.chi2(len(noise)), (noise.square().sum() / std**2).item()) > 1e-8
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_it(name):
-    """Iteration 0 has rate 0 and no noise; from iteration 1 on both networks move, with noise."""
-
-    def late(iteration):
-        return float(iteration >= 1)
-
-    rates = dict.fromkeys(SMALL_RATES, Sgd(late))
-    settings = tiny(STEPS[name], discriminator_steps=3, **rates)
-    rows, labels = records(30)
-    ends = []
-    for schedule in (Constant(0.0), late):
-        made = noisy(settings, schedule)
-        gan = new(made)
-        before = weights(gan.discriminator), weights(gan.generator_net)
-        for record in runs(made, gan, rows, labels):
-            after = weights(gan.discriminator), weights(gan.generator_net)
-            assert (record.generator_loss is not None) == (record.step % 3 == 2)
-            assert equal(before[0], after[0]) == (record.step < 3), record.step
-            assert equal(before[1], after[1]) == (record.step not in (5, 8)), record.step
-            if record.step == 3:
-                ends.append(after[0])
-            before = after
-        assert record.step == 8
-    assert equal(*ends) == (name == "loss-value")
 
 
 def test_the_released_generator_is_an_average_that_soon_forgets_the_first_weights():
@@ -385,12 +285,16 @@ def test_one_record_moves_the_update_by_at_most_the_clip_norm(network):
 def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
     """Of empty batches too: the noise alone is then released; N(0, (z C)^2) over 5, each step."""
     settings = tiny(REPAIRED, discriminator_optimizer=Sgd(Constant(1.0)))
-    steps = 30
+    settings, steps = noisy(settings, lambda i: (3.0, 0.7)[i]), 30
     for index, multiplier in ((1, 3.0), (2, 0.7)):
-        _, added, _ = moves(
-            settings, lambda i: (3.0, 0.7)[i], batch=records(0), seeds=steps, index=index
-        )
-        z = added.numpy() * BATCH / (multiplier * 0.5)  # (steps, coordinates)
+        ends = []
+        for seed in range(steps):
+            one, silent = (
+                stepped(made, index, *records(0), seed=seed)[0].discriminator.parameters()
+                for made in (settings, noisy(settings, Constant(0.0)))
+            )
+            ends.append(flat(silent) - flat(one))
+        z = torch.stack(ends).numpy() * BATCH / (multiplier * 0.5)  # (steps, coordinates)
         assert stats.kstest(z.ravel(), "norm").pvalue > LEAST_P
         assert two_sided(stats.chi2(z.size), float((z**2).sum())) > LEAST_P
         totals = [two_sided(stats.chi2(steps), float(t)) for t in (z**2).sum(0)]
@@ -413,16 +317,6 @@ def test_nothing_private_reaches_what_is_generated(name):
     for first, again in ((0, 2), (0, 4), (1, 3), (1, 5)):
         assert equal(asked[first], asked[again])
     assert not torch.equal(asked[0][0], asked[1][0])  # latents are drawn anew
-
-
-def test_fake_labels_are_drawn_uniformly():
-    settings = tiny(REPAIRED, sampling=PoissonSampling(6000), classes=7)
-    asked, gan = [], new(settings)
-    gan.generator_net.register_forward_pre_hook(lambda _, inputs: asked.append(inputs[1]))
-    stepped_with = {"settings": settings, "index": 0, "rng": source(1)}
-    algorithm.repaired_step(gan, *records(), **stepped_with)
-    assert stats.chisquare(torch.bincount(asked[0], minlength=7).numpy()).pvalue > LEAST_P
-    assert len(asked[0]) == 6000
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -506,7 +400,8 @@ def test_new_networks_repeat_with_their_seed_and_leave_the_global_state_alone():
 
 @pytest.mark.parametrize("network", [Mlp(4), Dcgan(2)])
 def test_a_label_scale_of_0_hides_the_label_or_is_refused(network):
-    discriminator = start_of(tiny(REPAIRED, network=network, features=9, label_scale=0.0))
+    settings = tiny(REPAIRED, network=network, features=9, label_scale=0.0)
+    discriminator = new(settings).discriminator
     rows, labels = records(features=9)
     assert torch.equal(discriminator(rows, labels), discriminator(rows, (labels + 1) % CLASSES))
 

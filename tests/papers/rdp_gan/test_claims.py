@@ -14,7 +14,6 @@ from dpkit.papers.claims import check
 from dpkit.papers.experiments import store
 from dpkit.papers.rdp_gan import claims, recomputed, theorems
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST
-from dpkit.papers.rdp_gan.settings import Tuning
 from dpkit.privacy import SampledGaussian, divergence, rdp
 from dpkit.privacy.ledger import Release
 
@@ -92,13 +91,6 @@ def test_a_thousand_iterations_by_another_accountant():
     assert recomputed.bounds_on_adult(1_000).lower < by_rdp < 0.1
     kept = np.prod(np.full(1_000, 1 - 1e-5))  # of releases that sometimes tell all
     assert value("theorem-4-delta") == pytest.approx(1 - kept, rel=1e-9)
-
-
-def test_the_rule_on_neighbouring_sets():
-    tuning = Tuning(factor=0.7, threshold=0.5)
-    for right, wanted in ((5_000, (10.0, 10.0, 7.0)), (4_999, (10.0, 7.0, 4.9))):
-        found = recomputed.tuned_noises([right, 6_000], of=10_000, tuning=tuning)
-        assert found == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("column", "factor"), [(MNIST, 0.8), (ADULT, 0.7)])

@@ -1,6 +1,5 @@
 """Solved schedules against ledgers written out by hand, and on the private side of the target."""
 
-import itertools
 import math
 from functools import partial
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkit.papers.rdp_gan.schedule_calibration import _grouped, initial_noise, iterations_within
+from dpkit.papers.rdp_gan.schedule_calibration import initial_noise, iterations_within
 from dpkit.privacy import (
     Gaussian,
     Guarantee,
@@ -65,18 +64,20 @@ def by_hand(noises: list[float], accountant: Any) -> float:
     return accountant([Release(sampled(z), EACH) for z in noises], delta=DELTA).epsilon
 
 
+def rising(start: float) -> Any:
+    return lambda t: start * min((t + 1) / 3, 1.0)
+
+
+def exponential(rate: float) -> Any:
+    return lambda start: ExponentialDecay(start, rate)
+
+
 FORMULAS = {
     "time": (lambda start: TimeDecay(start, 0.5), lambda start, t: start / (1 + 0.5 * t)),
-    "exponential": (
-        lambda start: ExponentialDecay(start, 0.3),
-        lambda start, t: start * math.exp(-0.3 * t),
-    ),
+    "exponential": (exponential(0.3), lambda start, t: start * math.exp(-0.3 * t)),
     "step": (lambda start: StepDecay(start, 0.6, 2), lambda start, t: start * 0.6 ** (t // 2)),
     "constant": (Constant, lambda start, t: start),
-    "rising": (
-        lambda start: lambda t: start * min((t + 1) / 3, 1.0),
-        lambda start, t: start * min((t + 1) / 3, 1.0),
-    ),
+    "rising": (rising, lambda start, t: rising(start)(t)),
 }
 
 
@@ -139,27 +140,6 @@ def test_iterations_against_one_after_another(schedule, target: float):
     assert found.guarantee.epsilon <= target
 
 
-def test_starts_and_iterations_rise_and_fall_as_they_should():
-    """More iterations need more noise, a higher target less; iterations rise with both."""
-    price = partial(rdp.epsilon, orders=[8, 32])
-
-    def start(target: float, iterations: int) -> float:
-        asked = {"iterations": iterations, "releases_each": 2, "accountant": price}
-        return start_of(target, lambda s: TimeDecay(s, 0.1), **asked).start
-
-    def count(target: float, start: float) -> int:
-        schedule = TimeDecay(start, 0.05)
-        return count_of(target, schedule, releases_each=5, accountant=price).iterations
-
-    for rising in (
-        [start(1.5, n) for n in (1, 2, 4, 8, 16, 32, 64)],
-        [start(target, 10) for target in (8.0, 4.0, 2.0, 1.5, 1.0)],
-        [count(target, 20.0) for target in (0.5, 1.0, 2.0, 4.0, 8.0)],
-        [count(2.0, start) for start in (2.0, 4.0, 8.0, 16.0, 32.0)],
-    ):
-        assert all(low < high for low, high in itertools.pairwise(rising)), rising
-
-
 def test_a_start_and_the_iterations_it_affords_agree():
     start = start_of(1.0, lambda s: StepDecay(s, 0.5, 10), iterations=40, releases_each=5).start
     for factor, count in ((1.0, 40), (0.99, 39)):
@@ -169,10 +149,7 @@ def test_a_start_and_the_iterations_it_affords_agree():
 
 def test_the_certified_pair_of_a_thousand_iterations():
     """5,000 releases of 64 of 20,000 records, and epsilon .5 in all."""
-
-    def release(noise: float) -> SampledGaussian:
-        return SampledGaussian(noise, 64 / 20_000)
-
+    release = partial(SampledGaussian, sample_rate=64 / 20_000)
     schedule = partial(StepDecay, factor=0.5, every=100)
     asked = {"iterations": 1000, "releases_each": 5, "release": release}
     start, guarantee, _ = start_of(0.5, schedule, **asked)
@@ -188,14 +165,9 @@ def test_releases_that_cost_next_to_nothing_are_priced_as_well():
         ledgers.append(ledger)
         return rdp.epsilon(ledger, orders=[32], **options)
 
-    found = start_of(
-        0.5,
-        lambda start: ExponentialDecay(start, 0.01),
-        iterations=1000,
-        releases_each=5,
-        release=lambda noise: SampledGaussian(noise, 0.0032),
-        accountant=price,
-    )
+    asked = {"iterations": 1000, "releases_each": 5, "accountant": price}
+    release = partial(SampledGaussian, sample_rate=0.0032)
+    found = start_of(0.5, exponential(0.01), release=release, **asked)
     assert len(ledgers[-1]) == 1000
     assert len(ledgers[0]) < 50
     assert all(sum(count for _, count in ledger) == 5000 for ledger in ledgers)
@@ -204,17 +176,6 @@ def test_releases_that_cost_next_to_nothing_are_priced_as_well():
     prices = (5 * SampledGaussian(z, 0.0032).rdp([32])[0] for z in noises)
     exact = rdp.improved(np.array([32.0]), np.array([math.fsum(prices)]), DELTA)[0]
     assert found.guarantee.epsilon == pytest.approx(exact, rel=1e-9)
-
-
-def test_groups_of_plain_gaussians_cost_what_their_members_do():
-    noises = np.geomspace(1e-3, 1e9, 500)
-    ledger = _grouped(noises, 20, Gaussian, 3)
-    assert len(ledger) <= 20
-    assert sum(count for _, count in ledger) == 1500
-    expected = 3 * math.fsum(Gaussian(z).rdp([7])[0] for z in noises)
-    assert rdp.curve(ledger, [7])[1][0] == pytest.approx(expected, rel=1e-12)
-    few = _grouped(np.array([2.0, 1.0, 2.0]), 2, Gaussian, 3)
-    assert few == [Release(Gaussian(1.0), 3), Release(Gaussian(2.0), 6)]
 
 
 def test_a_price_that_leaps_still_ends_close_to_its_edge():
@@ -249,6 +210,10 @@ def test_an_accountant_that_says_nan_lets_nothing_through():
         start_of(accountant=broken)
 
 
+TOO_LITTLE = "no start of the schedule meets"
+RAW = {"release": lambda _: NoGuarantee("raw data"), "accountant": rdp.epsilon}
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -259,46 +224,22 @@ def test_an_accountant_that_says_nan_lets_nothing_through():
         (lambda: start_of(releases_each=0), "releases_each must be an integer >= 1, got 0"),
         (lambda: start_of(delta=NAN), r"delta must lie in \(0, 1\)"),
         (lambda: start_of(tolerance=NAN), r"tolerance must lie in \(0, 1\)"),
+        (lambda: start_of(1.0, lambda s: lambda t: NAN if t == 2 else s), "step 2 .* got nan"),
+        (lambda: start_of(1.0, lambda s: lambda t: s * (1 - t)), "step 1 of .* got 0.0"),
         (
-            lambda: start_of(1.0, lambda s: lambda step: NAN if step == 2 else s),
-            "step 2 of the schedule: noise_multiplier must be .* got nan",
+            lambda: start_of(1.0, exponential(0.06), iterations=1000),
+            TOO_LITTLE + r" epsilon 1.0 with noise multipliers in \[1e-09, 1e",
         ),
-        (
-            lambda: start_of(1.0, lambda s: lambda step: s * (1 - step)),
-            "step 1 of the schedule: noise_multiplier must be .* got 0.0",
-        ),
-        (
-            lambda: start_of(1.0, lambda s: ExponentialDecay(s, 0.06), iterations=1000),
-            r"no start of the schedule meets epsilon 1.0 with noise multipliers in \[1e-09, 1e",
-        ),
-        (
-            lambda: start_of(1.0, lambda s: ExponentialDecay(s, 5.0), iterations=1000),
-            "no start of the schedule meets",
-        ),
-        (
-            lambda: start_of(1e-9, accountant=partial(rdp.epsilon, orders=[2])),
-            "no start of the schedule meets epsilon 1e-09",
-        ),
-        (
-            lambda: start_of(release=lambda _: NoGuarantee("raw data"), accountant=rdp.epsilon),
-            "no start of the schedule meets",
-        ),
-        (
-            lambda: start_of(1e25, accountant=rdp.epsilon),
-            r"target_epsilon 1e\+25 is met by the smallest noise",
-        ),
-        (
-            lambda: start_of(release=lambda noise: SampledGaussian(noise, 2.0)),
-            r"sample_rate must lie in \[0, 1\], got 2",
-        ),
+        (lambda: start_of(1.0, exponential(5.0), iterations=1000), TOO_LITTLE),
+        (lambda: start_of(1e-9, accountant=partial(rdp.epsilon, orders=[2])), "epsilon 1e-09"),
+        (lambda: start_of(**RAW), TOO_LITTLE),
+        (lambda: start_of(1e25, accountant=rdp.epsilon), r"1e\+25 is met by the smallest noise"),
+        (lambda: start_of(release=lambda z: SampledGaussian(z, 2.0)), r"sample_rate .*, got 2"),
         (lambda: count_of(NAN), "target_epsilon must be a finite number > 0, got nan"),
         (lambda: count_of(most=0), "most must be an integer >= 1, got 0"),
         (lambda: count_of(releases_each=NAN), "releases_each must be an integer >= 1, got nan"),
         (lambda: count_of(delta=0.0), r"delta must lie in \(0, 1\)"),
-        (
-            lambda: count_of(1.0, lambda step: NAN if step == 7 else 5.0),
-            "step 7 of the schedule: noise_multiplier must lie in .* got nan",
-        ),
+        (lambda: count_of(1.0, lambda t: NAN if t == 7 else 5.0), "step 7 of .* lie in .* got nan"),
         (lambda: count_of(1.0, lambda step: 0.0), "step 0 of the schedule: .* got 0.0"),
         (lambda: count_of(1.0, lambda step: INF), "step 0 of the schedule: .* got inf"),
     ],
