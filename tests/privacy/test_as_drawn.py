@@ -34,11 +34,3 @@ def test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one(way):
     assert one.epsilon < begun.epsilon <= two.epsilon * 1.001
     assert one.lower <= begun.lower * 1.001 <= two.lower * 1.002
     assert way(as_drawn.DrawnRun(2.0, 10, 100, 0), delta=1e-5).epsilon == 0
-
-
-@pytest.mark.parametrize(
-    "way", [as_drawn.poisson, as_drawn.fixed, as_drawn.shuffled, as_drawn.balls_and_bins]
-)
-def test_a_batch_larger_than_the_data_is_refused(way):
-    with pytest.raises(ValueError, match=r"expected_batch_size must be <= public_size"):
-        way(as_drawn.DrawnRun(1.0, 101, 100, 1), delta=1e-5)

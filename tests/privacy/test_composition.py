@@ -15,9 +15,7 @@ from dpkit.privacy import (
     RandomizedResponse,
     Release,
     SampledGaussian,
-    Unsupported,
     composition,
-    parallel,
 )
 from dpkit.privacy.accountants.composition import advanced, basic
 
@@ -137,38 +135,3 @@ def test_nothing_costs_nothing_and_no_guarantee_is_infinite(rule):
     assert found.lower == 0
     assert found.assumptions[0] == "no guarantee: raw labels"
     assert rule([Release(Gaussian(1.0, "replace-one"))], delta=0.1).adjacency == "replace-one"
-
-
-class Broken(Gaussian):
-    """A mechanism whose computation fails."""
-
-    def profile(self, epsilons):
-        return np.full((2, len(epsilons)), math.nan)
-
-
-@pytest.mark.parametrize("rule", [basic, advanced])
-def test_a_failed_profile_is_infinite(rule):
-    assert rule([Release(Broken(1.0))], delta=0.1).epsilon == math.inf
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda x: basic(x, delta=1.0), ValueError, r"delta must lie in \(0, 1\)"),
-        (lambda x: advanced(x, delta=math.nan), ValueError, "ends excluded, got nan"),
-        (
-            lambda x: advanced([*x, Release(Gaussian(1.0, "replace-one"))], delta=0.1),
-            ValueError,
-            "one adjacency",
-        ),
-        (
-            lambda x: composition.compose(np.ones(1), np.ones(1), 0.0),
-            ValueError,
-            r"slack must lie in \(0, 1\)",
-        ),
-        (lambda x: basic(parallel(x), delta=0.1), Unsupported, "profile is not known"),
-    ],
-)
-def test_bad_values_are_refused(call, error, message: str):
-    with pytest.raises(error, match=message):
-        call([Release(Gaussian(1.0))])

@@ -226,33 +226,6 @@ def test_no_batches_cost_nothing_and_a_begun_pass_is_charged():
     assert zero_out.epsilon < pairs[4].epsilon
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: BallsAndBinsGaussian(1.0, 2, 0.0), "share must be a finite number > 0"),
-        (lambda: BallsAndBinsGaussian(1.0, 0), "batches must be an integer >= 1"),
-        (lambda: BallsAndBinsGaussian(1.0, 2**41), "batches must lie in"),
-        (lambda: TruncatedPoisson(6, 5), "most must be >= expected_batch_size, got 5 and 6"),
-        (lambda: TruncatedPoissonGaussian(1.0, 0.1, 0, 5), "most must be an integer >= 1"),
-        (
-            lambda: ShuffledBatches(3).guarantee(
-                noise_multiplier=1.0, public_size=9, steps=3, delta=math.nan
-            ),
-            "delta must lie in",
-        ),
-        (
-            lambda: ShuffledBatches(3).guarantee(
-                noise_multiplier=1.0, public_size=2, steps=3, delta=1e-5
-            ),
-            "expected_batch_size must be <= public_size",
-        ),
-    ],
-)
-def test_bad_numbers_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 @pytest.mark.slow("a pair for batches that are cut which another kit contradicts")
 @pytest.mark.parametrize(
     ("records", "rate", "most", "steps"),

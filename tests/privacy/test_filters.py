@@ -123,14 +123,10 @@ def test_a_release_that_just_fits_and_one_that_just_does_not():
 def test_what_is_refused_is_not_charged():
     one = RenyiFilter.for_target(1.0, delta=1e-5, order=20)
     one.charge(Gaussian(20.0), 3)
-    before = one.spent
-    for mechanism, count in [
-        (Gaussian(0.5), 1),
-        (Gaussian(20.0), 10**6),
-        (Gaussian(1e-9), 10**300),
-    ]:
+    before, asked = one.spent, [(Gaussian(0.5), 1), (Gaussian(20.0), 10**6)]
+    for mechanism, count in [*asked, (Gaussian(1e-9), 10**300), (NoGuarantee("raw data"), 1)]:
         assert not one.allows(mechanism, count)
-        with pytest.raises(OverBudget):
+        with pytest.raises(OverBudget, match="costs"):
             one.charge(mechanism, count)
     assert one.spent == before
     assert one.allows(Gaussian(20.0))
@@ -234,55 +230,3 @@ def test_a_plan_fits_where_its_own_price_is_within_the_target():
         for mechanism, count in PLAN[:-1]:
             one.charge(mechanism, count)
         assert one.allows(*PLAN[-1]) == fits
-
-
-class Broken(Gaussian):
-    """A mechanism whose price is no price."""
-
-    def rdp(self, orders):
-        return np.full(np.shape(np.atleast_1d(orders)), self.noise_multiplier - 2.0) * NAN
-
-
-def test_a_price_that_is_none_is_an_error_and_no_guarantee_is_never_allowed():
-    one = RenyiFilter(2.0, 1e300, delta=1e-5)
-    assert not one.allows(NoGuarantee("raw data"))
-    with pytest.raises(OverBudget, match="costs inf"):
-        one.charge(NoGuarantee("raw data"))
-    for call in (one.allows, one.charge):
-        with pytest.raises(ArithmeticError, match="not a number >= 0: nan"):
-            call(Broken(1.0))
-    assert one.spent == 0.0
-
-
-def made(**changed):
-    return RenyiFilter(**{"order": 2.0, "budget": 1.0, "delta": 1e-5, **changed})
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: made(order=NAN), "order must be a finite number > 0, got nan"),
-        (lambda: made(order=1.0), r"orders must be numbers in \(1, "),
-        (lambda: made(budget=NAN), "budget must be a finite number > 0, got nan"),
-        (lambda: made(budget=INF), "budget must be a finite number > 0, got inf"),
-        (lambda: made(budget=0.0), "budget must be a finite number > 0, got 0"),
-        (lambda: made(delta=NAN), r"delta must lie in \(0, 1\).* got nan"),
-        (lambda: made(conversion="best"), "conversion must be one of classic"),
-        (lambda: made(adjacency="neighbour"), "adjacency must be one of"),
-        (lambda: made().allows(Gaussian(1.0), 0), "count must be an integer >= 1, got 0"),
-        (lambda: made().charge(Gaussian(1.0), -3), "count must be an integer >= 1, got -3"),
-        (lambda: made().charge(Gaussian(1.0), NAN), "count must be an integer >= 1, got nan"),
-        (lambda: made().charge(Gaussian(1.0, "replace-one")), "adjacency of every release"),
-        (lambda: made().allows(NoGuarantee("x", "replace-one")), "adjacency of every release"),
-        (lambda: budget(0.5, delta=1e-5, order=1.5), "take a larger order, or best_order"),
-        (lambda: budget(NAN, delta=1e-5, order=8), "target_epsilon must be .* got nan"),
-        (lambda: RenyiFilter.for_target(NAN, delta=1e-5, order=8), "target_epsilon must be .* nan"),
-        (lambda: best_order(NAN, delta=1e-5, ledger=PLAN), "target_epsilon must be .* got nan"),
-        (lambda: best_order(1.0, delta=1e-5, ledger=[]), "no order gives .* is 0.0"),
-        (lambda: best_order(1.0, delta=1e-5, ledger=[Release(NoGuarantee("x"))]), "is inf"),
-        (lambda: best_order(0.1, delta=1e-5, ledger=PLAN, orders=[2, 3]), "order gives .* is inf"),
-    ],
-)
-def test_bad_values_are_refused(call, message: str):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -234,29 +234,3 @@ def test_infinite_moments_decide_nothing():
 def test_a_failed_computation_is_an_exception(above: float):
     with pytest.raises(ArithmeticError, match="not a number >= 0"):
         moments.epsilon([Release(Priced(1.0, above=above))], delta=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda x: moments.epsilon(x, delta=0.0), r"delta must lie in \(0, 1\)"),
-        (lambda x: moments.epsilon(x, delta=math.nan), "ends excluded, got nan"),
-        (lambda x: moments.delta(x, epsilon=-1.0), "epsilon must be a finite number >= 0"),
-        (lambda x: moments.epsilon(x, delta=0.1, moments=0), "moments must be an integer >= 1"),
-        (
-            lambda x: moments.epsilon(x, delta=0.1, moments=100_000),
-            r"moments must lie in \[1, 4096",
-        ),
-        (
-            lambda x: moments.curve(x, 2.5),  # type: ignore[arg-type]
-            "moments must be an integer >= 1",
-        ),
-        (lambda x: moments.epsilon([x[0].mechanism], delta=0.1), "a ledger holds Release"),
-        (lambda x: moments.curve([*x, Release(Gaussian(1.0, "replace-one"))]), "one adjacency"),
-        (lambda x: exceeded(x, target_epsilon=0.0), "target_epsilon must be a finite number > 0"),
-        (lambda x: exceeded(x, every=0), "every must be an integer >= 1"),
-    ],
-)
-def test_bad_values_are_refused(call, message: str):
-    with pytest.raises(ValueError, match=message):
-        call([Release(Gaussian(1.0))])

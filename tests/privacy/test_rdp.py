@@ -165,29 +165,6 @@ def test_parallel_parts_cost_the_dearest_or_the_dearest_two():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda ledger: rdp.epsilon(ledger, delta=0.0), r"delta must lie in \(0, 1\)"),
-        (lambda ledger: rdp.epsilon(ledger, delta=math.nan), "ends excluded, got nan"),
-        (lambda ledger: rdp.delta(ledger, epsilon=-1.0), "epsilon must be a finite number >= 0"),
-        (lambda ledger: rdp.epsilon(ledger, delta=0.1, orders=[1.0]), "orders must be numbers in"),
-        (
-            lambda ledger: rdp.epsilon(ledger, delta=0.1, conversion="best"),
-            "conversion must be one of classic, improved, optimal; got 'best'",
-        ),
-        (
-            lambda ledger: rdp.epsilon([Release(ledger[0].mechanism, 1.5)], delta=0.1),
-            "count must be an integer >= 0, got 1.5",
-        ),
-        (lambda ledger: rdp.epsilon([ledger[0].mechanism], delta=0.1), "a ledger holds Release"),
-    ],
-)
-def test_bad_values_are_refused(call, message: str):
-    with pytest.raises(ValueError, match=message):
-        call([Release(Gaussian(1.0))])
-
-
-@pytest.mark.parametrize(
     ("rate", "noise"),
     apart(
         [1e-9, 1e-7, 1e-5, 1e-3, 0.3, 0.9],

@@ -1,7 +1,5 @@
 """What samplers tell an accountant, and what they are priced as."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -21,29 +19,10 @@ KINDS = [PoissonSampling, ShuffledBatches, FixedSizeBatches]
 ORDERS = [1.5, 2.0, 4.0, 16.0, 100.0]
 
 
-def test_the_rate_follows_from_public_numbers_which_are_numbers_of_records():
-    """Infinitely many records would make every batch empty, and free."""
+def test_the_rate_follows_from_public_numbers():
     batches = PoissonSampling(600)
     assert sample_rate(batches, public_size=60_000) == 0.01
     assert (batches.assumptions, ShuffledBatches(600).assumptions) == ((), (SHUFFLED_AS_POISSON,))
-    with pytest.raises(ValueError, match="expected_batch_size must be <= public_size, got 600"):
-        sample_rate(batches, public_size=599)
-    for public_size in (math.nan, -1, 0, math.inf, 60_000.5):
-        with pytest.raises(ValueError, match="public_size must be an integer >= 1, got"):
-            sample_rate(batches, public_size=public_size)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [0, -3, math.nan, math.inf, 1.5, 64.0, True, "64", None])
-def test_a_batch_that_is_no_number_of_records_is_refused(kind, size):
-    with pytest.raises(ValueError, match="expected_batch_size must be an integer >= 1, got"):
-        kind(size)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("integer", [int, np.int64, np.int32])
-def test_a_batch_of_any_kind_of_integer_is_allowed(kind, integer):
-    assert sample_rate(kind(integer(60)), public_size=600) == 0.1
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -89,34 +68,6 @@ def test_what_assumes_more_costs_the_same():
     assert (told.privacy_loss().masses(edges) == bare.privacy_loss().masses(edges)).all()
     assert told.gaussian_dp() == bare.gaussian_dp()
     assert len({told, Assuming(bare, ("the moon is full",)), Assuming(bare, ())}) == 2
-
-
-@pytest.mark.parametrize(
-    ("assume", "message"),
-    [
-        (("poisson",), "assume must be one of shuffled batches priced as Poisson batches"),
-        (SHUFFLED_AS_POISSON, "assume must be a tuple"),
-    ],
-)
-def test_an_assumption_has_its_name(assume, message):
-    with pytest.raises(ValueError, match=message):
-        mechanism(ShuffledBatches(5), noise_multiplier=1.0, public_size=50, assume=assume)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf])
-def test_a_step_needs_noise(kind, noise):
-    with pytest.raises(ValueError, match="noise_multiplier must be a finite number > 0"):
-        mechanism(kind(5), noise_multiplier=noise, public_size=50, assume=(SHUFFLED_AS_POISSON,))
-
-
-def test_fixed_sizes_compare_data_sets_of_one_size():
-    assert FixedSizeBatches(600).adjacency == "replace-one"
-    with pytest.raises(ValueError, match="adjacency must be one of replace-one"):
-        FixedSizeBatches(600, adjacency="add-remove")
-    for kind in (PoissonSampling, ShuffledBatches):
-        with pytest.raises(ValueError, match="adjacency must be one of add-remove, replace-one"):
-            kind(600, **{"adjacency": "swap"})
 
 
 @pytest.mark.parametrize("noise", [0.7, 1.0, 4.0])

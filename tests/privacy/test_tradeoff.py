@@ -14,10 +14,8 @@ from dpkit.privacy import (
     RandomizedResponse,
     Release,
     SampledGaussian,
-    Unsupported,
     gdp,
     moments,
-    parallel,
     pld,
     rdp,
     tradeoff,
@@ -139,59 +137,3 @@ def test_no_guarantee_hides_nothing_and_nothing_released_shows_nothing():
     )
     hidden = tradeoff.exact(Gaussian(1e9), [0.25])
     assert (hidden <= 0.75).all()
-
-
-class Broken(Gaussian):
-    """A mechanism whose computation fails."""
-
-    def profile(self, epsilons):
-        return np.full((2, len(epsilons)), math.nan)
-
-
-ONE = [Release(Gaussian(1.0))]
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: tradeoff.exact(Gaussian(1.0), [1.1]), ValueError, r"type I errors in \[0, 1\]"),
-        (lambda: tradeoff.exact(Gaussian(1.0), [math.nan]), ValueError, "type I errors"),
-        (lambda: tradeoff.exact(Broken(1.0), [0.1]), ArithmeticError, "is NaN"),
-        (lambda: tradeoff.exact(parallel(ONE)[0].mechanism, [0.1]), Unsupported, "profile is not"),
-        (
-            lambda: tradeoff.curve(ONE, [-0.1], accountant=rdp.delta),
-            ValueError,
-            r"type I errors in \[0, 1\]",
-        ),
-        (
-            lambda: tradeoff.profile(ONE, [-1.0], accountant=rdp.delta),
-            ValueError,
-            "epsilon must be a finite number >= 0",
-        ),
-        (
-            lambda: tradeoff.profile(ONE, 1.0, accountant=rdp.delta),
-            ValueError,
-            "epsilons must be a list",
-        ),
-        (
-            lambda: tradeoff.profile(
-                ONE,
-                [1.0],
-                accountant=lambda x, epsilon: rdp.delta(x, epsilon=1)._replace(delta=math.nan),
-            ),
-            ArithmeticError,
-            "is NaN",
-        ),
-        (
-            lambda: tradeoff.from_profile([1.0], [0.1, 0.2], [0.5]),
-            ValueError,
-            "lists of one length",
-        ),
-        (lambda: tradeoff.from_profile([], [], [0.5]), ValueError, "lists of one length"),
-        (lambda: tradeoff.from_profile([-1.0], [0.1], [0.5]), ValueError, "epsilons must be"),
-        (lambda: tradeoff.from_profile([1.0], [math.nan], [0.5]), ValueError, "deltas must be"),
-    ],
-)
-def test_bad_values_are_refused(call, error, message: str):
-    with pytest.raises(error, match=message):
-        call()
