@@ -4,11 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 
 from dpkit.privacy import (
     Gaussian,
-    NoGuarantee,
     RandomizedResponse,
     Release,
     SampledGaussian,
@@ -19,29 +17,6 @@ from dpkit.privacy import (
 )
 from dpkit.privacy.accountants.pld import large
 from dpkit.privacy.mechanisms import BallsAndBinsGaussian, Unsupported
-
-BOTH = ["add-remove", "replace-one"]
-
-
-def exact(mechanism, delta: float) -> float:
-    """The epsilon of one release from its exact profile."""
-
-    def over(epsilon: float) -> float:
-        return float(np.log(mechanism.profile([epsilon]).max() + 1e-320) - math.log(delta))
-
-    if over(0.0) <= 0:
-        return 0.0
-    high = 1.0
-    while over(high) > 0:
-        high *= 2
-    return brentq(over, 0.0, high, xtol=1e-13, rtol=1e-13)
-
-
-def holds(found, truth: float, gap: float) -> None:
-    assert found.lower <= truth * (1 + 1e-9) + 1e-13
-    assert truth <= found.epsilon * (1 + 1e-9) + 1e-13
-    assert found.epsilon - found.lower <= gap * found.epsilon
-
 
 # q, noise, steps, delta, and how wide the pair may be
 CASES = [
@@ -88,8 +63,11 @@ def test_hundreds_of_noise_multipliers():
 def test_gaussians_of_many_noises_are_one():
     noises = np.linspace(5, 40, 60)
     found = pld.epsilon([Release(Gaussian(float(s)), 3) for s in noises], delta=1e-6)
-    together = Gaussian(float(1 / np.sqrt((3 / noises**2).sum())))
-    holds(found, exact(together, 1e-6), 1.5e-3)
+    once = Gaussian(float(1 / np.sqrt((3 / noises**2).sum())))
+    low, high = once.profile([found.lower, found.epsilon])[0]
+    assert high <= 1e-6 * (1 + 1e-9)
+    assert low >= 1e-6 * (1 - 1e-9)
+    assert found.epsilon - found.lower <= 1.5e-3 * found.epsilon
 
 
 def test_few_nodes_make_a_wider_pair_never_a_wrong_one(monkeypatch):
@@ -139,16 +117,6 @@ def test_extremes_warn_of_nothing_and_cost_no_more_than_by_renyi(mechanism, coun
     assert 0 <= found.lower <= found.epsilon <= rdp.epsilon(ledger, delta=delta).epsilon
 
 
-def test_unknown_or_unbounded_losses():
-    assert pld.epsilon([Release(NoGuarantee("raw"))], delta=1e-5).epsilon == math.inf
-    mixed = [Release(Gaussian(1.0), 3), Release(NoGuarantee("raw"))]
-    assert pld.epsilon(mixed, delta=1e-5).epsilon == math.inf
-    assert pld.delta(mixed, epsilon=3.0).delta == 1
-    assert pld.epsilon([Release(NoGuarantee("raw"), 0)], delta=1e-5).epsilon == 0
-    with pytest.raises(Unsupported):
-        pld.epsilon(parallel([Release(Gaussian(1.0))]), delta=1e-5)
-
-
 def test_calibration_ends_on_the_private_side_within_a_ten_thousandth():
     run = {"sample_rate": 0.01, "steps": 10_000, "delta": 1e-5}
     noise = calibrate.noise_multiplier(9.6, **run, accountant=pld.epsilon)
@@ -168,4 +136,5 @@ def test_where_so_much_is_neglected_that_no_grid_proves_anything_renyi_does():
     assert found.epsilon == rdp.epsilon(ledger, delta=delta).epsilon < 1.1
     assert "RDP" in found.method
     assert found.lower == 0
-    assert pld.epsilon([Release(NoGuarantee("none"))], delta=delta).epsilon == math.inf
+    with pytest.raises(Unsupported):
+        pld.epsilon(parallel([Release(Gaussian(1.0))]), delta=1e-5)

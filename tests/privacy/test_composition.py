@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dpkit.privacy import (
-    Gaussian,
-    Laplace,
-    NoGuarantee,
-    RandomizedResponse,
-    Release,
-    SampledGaussian,
-    composition,
-)
+from dpkit.privacy import Gaussian, Laplace, RandomizedResponse, Release, composition
 from dpkit.privacy.accountants.composition import advanced, basic
 
 
@@ -123,15 +115,3 @@ def test_releases_of_pure_dp_take_no_share_of_delta():
     # a Gaussian's delta only falls below the least number
     found = basic([Release(Gaussian(100.0)), Release(Laplace(10.0))], delta=1e-5).epsilon
     assert found == pytest.approx(gaussian_epsilon(100.0, 1e-5) + 0.1, rel=1e-9)
-
-
-@pytest.mark.parametrize("rule", [basic, advanced])
-def test_nothing_costs_nothing_and_no_guarantee_is_infinite(rule):
-    for ledger in ([], [Release(NoGuarantee("x"), 0)], [Release(SampledGaussian(1.0, 0.0), 9)]):
-        assert rule(ledger, delta=1e-9).epsilon == 0
-    ledger = [Release(Gaussian(1.0)), Release(NoGuarantee("raw labels"))]
-    found = rule(ledger, delta=1e-5)
-    assert found.epsilon == math.inf
-    assert found.lower == 0
-    assert found.assumptions[0] == "no guarantee: raw labels"
-    assert rule([Release(Gaussian(1.0, "replace-one"))], delta=0.1).adjacency == "replace-one"

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpkit.privacy import Gaussian, Laplace, NoGuarantee, Release, SampledGaussian, gdp, pld, rdp
+from dpkit.privacy import Gaussian, Laplace, Release, SampledGaussian, gdp, pld, rdp
 from dpkit.privacy.ledger import FIXED
 from dpkit.privacy.mechanisms import GaussianDp
 
@@ -99,17 +99,3 @@ def test_a_mu_that_is_a_bound_has_no_lower_one():
     assert laplace.profile([spent.epsilon]).max() <= 1e-4
     assert spent.lower == 0
     assert "approximation" not in spent.method
-
-
-def test_nothing_costs_nothing_and_no_guarantee_is_infinite():
-    for ledger in ([], [Release(Gaussian(1.0), 0)], [Release(NoGuarantee("x"), 0)]):
-        spent = gdp.epsilon(ledger, delta=1e-9)
-        assert (spent.epsilon, spent.lower) == (0, 0)
-        assert gdp.delta(ledger, epsilon=0.0).delta == 0
-    ledger = [Release(Gaussian(1.0)), Release(NoGuarantee("raw labels"))]
-    assert gdp.epsilon(ledger, delta=1e-5).epsilon == math.inf
-    assert gdp.epsilon(ledger, delta=1e-5).lower == 0
-    assert gdp.delta(ledger, epsilon=5.0).delta == 1
-    assert gdp.epsilon([Release(Gaussian(1e4))], delta=0.5).epsilon == 0
-    assert gdp.delta([Release(Gaussian(1.0))], epsilon=1e9).delta > 0  # rounded up, not to 0
-    assert gdp.delta([Release(Gaussian(1e-9))], epsilon=0.0).delta == 1

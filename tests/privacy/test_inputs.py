@@ -15,6 +15,7 @@ from dpkit.privacy import (
     GroupedGaussian,
     Laplace,
     Ledger,
+    NoGuarantee,
     RandomizedResponse,
     Release,
     RenyiFilter,
@@ -95,6 +96,35 @@ def test_a_tuple_is_as_good_as_a_list_and_what_is_read_once_is_refused(function)
 def test_what_is_no_list_of_releases_is_refused(function, wrong):
     with pytest.raises(ValueError, match=r"ledger must be a list of Release\(mechanism, count\)"):
         function(wrong)
+
+
+EPSILONS = {"rdp": rdp, "pld": pld, "moments": moments, "gdp": gdp}
+PRICES = {name: one.epsilon for name, one in EPSILONS.items()}
+PRICES |= {"basic": composition.basic, "advanced": composition.advanced}
+NOTHING = [[], [Release(Gaussian(1.0), 0)], [Release(NoGuarantee("x"), 0)]]
+NOTHING += [[Release(SampledGaussian(1.0, 0.0), 9)]]
+
+
+@pytest.mark.parametrize("price", PRICES.values(), ids=list(PRICES))
+def test_nothing_costs_nothing_and_no_guarantee_is_infinite(price):
+    for ledger in NOTHING:
+        for delta in (1e-300, 1e-5, 0.999):
+            assert price(ledger, delta=delta)[:3] == (0, delta, 0)
+    found = price([Release(Gaussian(1.0)), Release(NoGuarantee("raw labels"))], delta=1e-5)
+    assert (found.epsilon, found.lower) == (math.inf, 0)
+    assert "no guarantee: raw labels" in found.assumptions
+    assert 0 <= price([Release(Gaussian(1e5))], delta=1 - 1e-12).epsilon < 1e-4
+    assert price([Release(Gaussian(1.0, REPLACE))], delta=0.1).adjacency == REPLACE
+
+
+@pytest.mark.parametrize("accountant", EPSILONS.values(), ids=list(EPSILONS))
+def test_the_delta_of_nothing_is_0_of_no_guarantee_1_and_never_rounded_to_0(accountant):
+    for ledger in NOTHING[:3]:
+        assert accountant.delta(ledger, epsilon=0.0).delta == 0
+    shown = [Release(Gaussian(1.0)), Release(NoGuarantee("raw labels"))]
+    for epsilon in (3.0, 1e307):  # a moment and lambda * epsilon are both infinite
+        assert accountant.delta(shown, epsilon=epsilon).delta == 1
+    assert accountant.delta([Release(Gaussian(1.0))], epsilon=1e3).delta > 0
 
 
 def test_a_ledger_is_folded_once():

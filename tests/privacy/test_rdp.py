@@ -10,16 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
-from dpkit.privacy import (
-    Gaussian,
-    Ledger,
-    NoGuarantee,
-    Release,
-    SampledGaussian,
-    conversions,
-    parallel,
-    rdp,
-)
+from dpkit.privacy import Gaussian, Ledger, Release, SampledGaussian, conversions, parallel, rdp
 from dpkit.privacy.ledger import FIXED
 
 OPACUS_ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
@@ -127,23 +118,6 @@ def test_the_guarantee_says_how_it_was_found():
     assert spent.method.startswith("RDP, improved conversion (Balle et al. 2020, Thm 21), order ")
     assert spent.assumptions[0].startswith("Poisson sampling")
     assert spent.assumptions[-1] == FIXED
-
-
-def test_nothing_released_costs_nothing_at_any_delta():
-    for ledger in ([], [Release(Gaussian(1.0), 0)], [Release(SampledGaussian(1.0, 0.0), 9)]):
-        for delta in (1e-300, 1e-5, 0.999):
-            assert rdp.epsilon(ledger, delta=delta).epsilon == 0
-    assert rdp.delta([], epsilon=0.0).delta == 0
-
-
-def test_no_guarantee_is_infinite_and_epsilon_never_below_0():
-    ledger = [Release(Gaussian(1.0), 5), Release(NoGuarantee("raw labels"))]
-    for name in ("classic", "improved", "optimal"):
-        assert rdp.epsilon(ledger, delta=1e-5, conversion=name).epsilon == math.inf
-        assert rdp.delta(ledger, epsilon=3.0, conversion=name).delta == 1
-        for delta in (0.5, 0.9, 1 - 1e-12):
-            found = rdp.epsilon([Release(Gaussian(1e5))], delta=delta, conversion=name)
-            assert found.epsilon >= 0
 
 
 def test_costs_add_up_and_adjacencies_do_not_mix():
