@@ -7,6 +7,7 @@ from functools import partial
 import mpmath as mp
 import numpy as np
 import pytest
+from truths import direction, larger, tails
 
 from dpkit.privacy import (
     DiagonalGaussian,
@@ -268,18 +269,6 @@ def test_a_calibration_by_an_approximation_warns_and_a_second_adjacency_is_refus
 # --- tiny rates, single releases, mixed lattices, limits of work ----------------------------------
 
 
-def direction(noise, q, eps, sign):
-    """delta(eps) of the mixture against N(0) (sign 1), or the reverse, with 60 digits."""
-    s, q, t = mp.mpf(noise), mp.mpf(q), mp.exp(mp.mpf(eps))
-    level = (mp.exp(sign * mp.mpf(eps)) - 1 + q) / q
-    if level <= 0:
-        return mp.mpf(0)
-    x = s * s * mp.log(level) + mp.mpf(1) / 2
-    still, moved = mp.ncdf(-sign * x / s), mp.ncdf(-sign * (x - 1) / s)
-    mixture = (1 - q) * still + q * moved
-    return mixture - t * still if sign > 0 else still - t * mixture
-
-
 @pytest.mark.parametrize("q", [1e-9, 1e-6, 1e-3, 0.3])
 def test_the_profile_keeps_its_digits_where_records_are_rare(q):
     with mp.workdps(60):
@@ -292,15 +281,6 @@ def test_the_profile_keeps_its_digits_where_records_are_rare(q):
                         assert value == pytest.approx(float(true), rel=1e-11)
 
 
-def mirrored(noise, q, eps):
-    """delta(eps) of the replace-one pair, with 80 digits."""
-    s, q, t = mp.mpf(noise), mp.mpf(q), mp.exp(mp.mpf(eps))
-    level = (1 - q) / q * mp.exp(1 / (2 * s * s)) * mp.sinh(mp.mpf(eps) / 2)
-    x = s * s * (mp.mpf(eps) / 2 + mp.asinh(level))
-    still, moved, away = (mp.ncdf((at - x) / s) for at in (0, 1, -1))
-    return (1 - q) * still + q * moved - t * ((1 - q) * still + q * away)
-
-
 @pytest.mark.parametrize("noise", [1e-3, 0.3, 3.0, 49.0, 51.0, 1e4, 1e7, 1e10, 1e13])
 @pytest.mark.parametrize("q", [1e-9, 1e-3, 0.4, 1 - 1e-6])
 def test_profiles_keep_their_digits_at_any_noise(noise, q):
@@ -309,9 +289,9 @@ def test_profiles_keep_their_digits_at_any_noise(noise, q):
         eps = z * q / noise if noise > 1 else z
         with mp.workdps(80):
             pairs = [
-                (SampledGaussian(noise, q), max(direction(noise, q, eps, s) for s in (1, -1))),
-                (SampledGaussian(noise, q, REPLACE), mirrored(noise, q, eps)),
-                (Gaussian(noise), direction(noise, 1, eps, 1)),
+                (SampledGaussian(noise, q), larger(noise, q, eps)),
+                (SampledGaussian(noise, q, REPLACE), direction(noise, q, eps, 1, REPLACE)),
+                (Gaussian(noise), direction(noise, 1, eps)),
             ]
         for mechanism, true in pairs:
             if true > 1e-190:
@@ -335,7 +315,8 @@ def test_pairs_at_very_large_noise(noise, delta, true):
     assert found.lower <= true * (1 + 1e-5)
     assert found.epsilon >= true * (1 - 1e-5)
     with mp.workdps(80):
-        assert direction(noise, 1, found.epsilon, 1) <= delta <= direction(noise, 1, found.lower, 1)
+        at = [direction(noise, 1, e) for e in (found.epsilon, found.lower)]
+    assert at[0] <= delta <= at[1]
     assert composition.basic([Release(Gaussian(noise))], delta=delta).epsilon >= found.lower
 
 
@@ -345,7 +326,7 @@ def test_a_discrete_gaussian_of_large_scale_is_rounded_up():
         for z in (1.0, 5.0, 8.0):
             found = DiscreteGaussian(noise).profile([z / noise])[0, 0]
             with mp.workdps(60):  # smooth at such a scale: the Gaussian's, but for 1 / noise
-                assert found >= direction(noise, 1, z / noise, 1) * (1 - 20 / noise)
+                assert found >= direction(noise, 1, z / noise) * (1 - 20 / noise)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +361,7 @@ def test_one_release_has_a_narrow_pair_however_rare(noise, q, delta):
     found = pld.epsilon([Release(SampledGaussian(noise, q))], delta=delta)
     assert found.epsilon - found.lower <= 1e-3 * found.epsilon
     with mp.workdps(60):
-        true = [max(direction(noise, q, e, s) for s in (1, -1)) for e in found[:3:2]]
+        true = [larger(noise, q, e) for e in found[:3:2]]
     assert true[0] <= delta
     assert found.lower == 0 or true[1] >= delta
 
@@ -498,30 +479,13 @@ def test_the_pair_holds_the_inverse_laplace_transform(noise, q, steps, delta):
 def test_masses_keep_what_the_pairs_proof_takes_from_them(noise, q, adjacency):
     """Both masses beyond an edge, within `rounding` of those beyond one that 16 units moved."""
     one = SampledGaussian(noise, q, adjacency)
-
-    def tails(loss):
-        s, rate = mp.mpf(noise), mp.mpf(q)
-        if adjacency == "add-remove":
-            level = (mp.exp(loss) - 1 + rate) / rate
-            if level <= 0:
-                return [mp.mpf(0), mp.mpf(0), mp.mpf(1), mp.mpf(1)]
-            x, away = s * s * mp.log(level) + mp.mpf(1) / 2, 0
-        else:
-            level = (1 - rate) / rate * mp.exp(1 / (2 * s * s)) * mp.sinh(loss / 2)
-            x, away = s * s * (loss / 2 + mp.asinh(level)), -1
-        both = []
-        for side in (1, -1):
-            still, moved, other = (mp.ncdf(side * (x - at) / s) for at in (0, 1, away))
-            q_mass = still if away == 0 else (1 - rate) * still + rate * other
-            both += [(1 - rate) * still + rate * moved, q_mass]
-        return both
-
     edges = [-0.4, -1e-7, 1e-8, 1e-3, 0.7, 9.0, float(np.log1p(-q)) * (1 - 1e-9)]
     for edge in edges:
         masses = one.privacy_loss().masses(np.array([edge]))
         with mp.workdps(60):
-            moved = [tails(mp.mpf(edge) * (1 + sign * 16 * mp.mpf(2) ** -53)) for sign in (1, -1)]
-        for found, ends in zip(masses.T.ravel(), zip(*moved, strict=True), strict=True):
+            ends = [mp.mpf(edge) * (1 + sign * 16 * mp.mpf(2) ** -53) for sign in (1, -1)]
+            moved = [tails(noise, q, adjacency, end) for end in ends]
+        for found, ends in zip(masses[:, ::-1].ravel(), zip(*moved, strict=True), strict=True):
             least, most = sorted(ends)
             if most > 1e-200:
                 allowed = rounding(np.array([float(most)]))[0] * most

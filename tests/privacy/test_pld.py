@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
+from truths import epsilon_where, gaussian_epsilon, larger
 
 from dpkit.privacy import Gaussian, Guarantee, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.ledger import Ledger
@@ -18,32 +19,6 @@ from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 BOTH = ("add-remove", "replace-one")
-
-
-def normal_above(z: mp.mpf) -> mp.mpf:
-    return mp.erfc(z / mp.sqrt(2)) / 2
-
-
-def epsilon_where(delta_of, delta: float) -> mp.mpf:
-    """The epsilon of a falling delta_of, by bisection in mpmath; 0 where delta is large enough."""
-    low, high = mp.mpf(0), mp.mpf(1)
-    if delta_of(low) <= delta:
-        return low
-    while delta_of(high) > delta:
-        low, high = high, high * 2
-    for _ in range(70):
-        middle = (low + high) / 2
-        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
-    return high
-
-
-def gaussian_epsilon(mu: mp.mpf, delta: float) -> mp.mpf:
-    """Balle, Wang 2018, Thm 5, with 40 digits."""
-    with mp.workdps(40):
-        return epsilon_where(
-            lambda e: normal_above(e / mu - mu / 2) - mp.exp(e) * normal_above(e / mu + mu / 2),
-            delta,
-        )
 
 
 def enclosed(found: Guarantee, true: mp.mpf, gap: float = 1e-3) -> None:
@@ -64,28 +39,8 @@ def test_composed_gaussians_are_one_gaussian(noise, count, delta, adjacency, gap
     found = pld.epsilon([Release(Gaussian(noise, adjacency), count)], delta=delta, gap=gap)
     moved = BOTH.index(adjacency) + 1
     with mp.workdps(40):
-        true = gaussian_epsilon(moved * mp.sqrt(count) / mp.mpf(noise), delta)
+        true = gaussian_epsilon(mp.mpf(noise) / (moved * mp.sqrt(count)), delta)
     enclosed(found, true, max(gap, 1e-3))
-
-
-def one_release_delta(q: float, s: float, adjacency: str, epsilon: mp.mpf) -> mp.mpf:
-    """The larger direction of a sampled Gaussian, from the output at which the loss is epsilon."""
-    q, s, out = mp.mpf(q), mp.mpf(s), []
-    for sign in (1, -1):
-        loss = sign * epsilon
-        if adjacency == "add-remove":
-            ratio = (mp.exp(loss) - (1 - q)) / q
-            if ratio <= 0:
-                continue
-            x, mean = s * s * mp.log(ratio) + mp.mpf(1) / 2, 0
-        else:
-            c = (1 - q) / q * mp.exp(1 / (2 * s * s))
-            x, mean = s * s * (loss / 2 + mp.asinh(c * mp.sinh(loss / 2))), -1
-        base = (1 - q) * normal_above(sign * x / s)
-        p, other = (base + q * normal_above(sign * (x - m) / s) for m in (1, mean))
-        p, other = (p, other) if sign > 0 else (other, p)
-        out.append(p - mp.exp(epsilon) * other)
-    return max(out)
 
 
 @settings(max_examples=15)
@@ -98,7 +53,7 @@ def one_release_delta(q: float, s: float, adjacency: str, epsilon: mp.mpf) -> mp
 def test_one_release_is_its_own_profile(noise, rate, delta, adjacency):
     found = pld.epsilon([Release(SampledGaussian(noise, rate, adjacency))], delta=delta)
     with mp.workdps(40):
-        true = epsilon_where(lambda e: one_release_delta(rate, noise, adjacency, e), delta)
+        true = epsilon_where(lambda e: larger(noise, rate, e, adjacency), delta)
     assert found.lower <= true <= found.epsilon
     assert found.epsilon - found.lower <= 2e-3 * found.epsilon + 1e-6
 
@@ -277,7 +232,7 @@ def test_a_rare_record_with_large_losses():
     rate, noise, delta = 3.4e-9, 0.0285, 2.6e-12
     found = pld.epsilon([Release(SampledGaussian(noise, rate))], delta=delta)
     with mp.workdps(60):
-        true = epsilon_where(lambda e: one_release_delta(rate, noise, BOTH[0], e), delta)
+        true = epsilon_where(lambda e: larger(noise, rate, e), delta)
     assert found.lower <= true <= found.epsilon
 
 
