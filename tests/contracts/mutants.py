@@ -465,7 +465,7 @@ a group's delta without its chain
 +return math.log(left) <= math.log(delta)
 == privacy/as_drawn.py
 a begun pass is free
-@ privacy/test_as_drawn.py
+@ privacy/test_drawn_formulas.py::test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one
 -parts = [(run.batches, 1.0, whole), (begun, begun / run.batches, 1)]
 +parts = [(run.batches, 1.0, whole)]
 == privacy/mechanisms/truncated_poisson.py
@@ -562,7 +562,7 @@ a noise multiplier printed to the nearest digit
 +{value:.6g}
 == commands/ledger_file.py
 steps of one adjacency priced under the other
-@ commands/test_own_ledgers.py
+@ commands/test_ledger_file.py::test_a_ledger_that_does_not_say_the_run_is_refused
 -    if own != adjacency:
 -
 +    if own not in ADJACENCIES:
