@@ -28,14 +28,10 @@ def test_noise_as_other_kits_find_it_and_none_for_no_release():
     assert 0.82 < noise <= 0.8447
 
 
-@pytest.mark.parametrize(
-    "conversion",
-    [
-        "classic",
-        "improved",
-        pytest.param("optimal", marks=pytest.mark.slow("one step too many by this conversion")),
-    ],
-)
+OPTIMAL = pytest.param("optimal", marks=pytest.mark.slow("one step too many by this conversion"))
+
+
+@pytest.mark.parametrize("conversion", ["classic", "improved", OPTIMAL])
 def test_steps_are_the_last_that_fit(conversion: str):
     mechanism, same = SampledGaussian(1.5, 0.02), {"delta": 1e-5, "conversion": conversion}
     steps = calibrate.steps(2.0, mechanism=mechanism, orders=[8, 16], **same)
@@ -48,5 +44,5 @@ def test_steps_are_the_last_that_fit(conversion: str):
 
 
 def test_steps_where_one_is_too_many():
-    assert calibrate.steps(1.0, mechanism=Gaussian(0.1), delta=1e-5) == 0
-    assert calibrate.steps(1.0, mechanism=NoGuarantee("raw data"), delta=1e-5) == 0
+    for mechanism in (Gaussian(0.1), NoGuarantee("raw data")):
+        assert calibrate.steps(1.0, mechanism=mechanism, delta=1e-5) == 0

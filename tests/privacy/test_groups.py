@@ -70,16 +70,6 @@ def test_no_choice_of_gradients_costs_more(seed):
         assert np.maximum(q - math.exp(epsilon) * p, 0).sum() <= back + 3e-4
 
 
-@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
-@pytest.mark.parametrize(("noise", "rate", "size"), SETTINGS)
-def test_one_release_has_the_epsilon_of_its_profile(noise, rate, size, delta):
-    mechanism = GroupSampledGaussian(noise, rate, size)
-    found = pld.epsilon([Release(mechanism)], delta=delta)
-    assert mechanism.profile([found.epsilon]).max() <= delta * (1 + 1e-9)
-    if found.lower > 0:
-        assert mechanism.profile([found.lower]).max() >= delta * (1 - 1e-9)
-
-
 @pytest.mark.parametrize(("noise", "rate", "size"), [(1.0, 0.3, 3), (0.8, 0.05, 2)])
 def test_two_releases_by_quadrature_in_a_plane(noise, rate, size):
     x = np.arange(-9 * noise, size + 9 * noise, noise / 24)

@@ -139,21 +139,6 @@ def test_any_shares_are_lowered_until_every_node_keeps_its_loss(seed, count, spa
     assert (gives <= takes + 1e-15 * p[1:]).all()
 
 
-def test_reversed_twice_is_the_same_and_reversed_nodes_are_opposite():
-    cells = loss_grid.cells(
-        Laplace(0.7).privacy_loss(),
-        0.3,
-        (-2.0, 3.0),
-        loss_grid.balanced(Laplace(0.7).privacy_loss(), 0.3, 0.4, 1e-9),
-    )
-    twice = cells.reversed().reversed()
-    for one, other in zip(cells, twice, strict=True):
-        np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(cells.reversed().nodes, -cells.nodes[::-1])
-    assert cells.nodes[0] <= -2.0
-    assert cells.nodes[-1] >= 3.0
-
-
 @pytest.mark.parametrize("spacing", [0.7, 0.1, 0.0123])
 def test_atoms_of_a_lattice_lie_on_nodes(spacing: float):
     """Then the upper measure is the response itself, and the lower one at most a node below."""

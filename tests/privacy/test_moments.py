@@ -107,18 +107,6 @@ def exceeded(ledger, **changed) -> int:
     return moments.exceeded_at(ledger, **{"target_epsilon": 2.0, "target_delta": 1e-5, **changed})
 
 
-@pytest.mark.parametrize(("groups", "iterations"), [(7, 560), (5, 780)])
-def test_the_iterations_of_dpgan_table_7(groups: int, iterations: int):
-    """Zhang, Ji, Wang 2018, MNIST: 4 critic steps, each charged once per clipped group.
-
-    Every 10th iteration the loop stops if delta is above 1e-5. The other rows, and the loop in
-    plain Python, are in tests/papers/dpgan/test_claims.py.
-    """
-    one = SampledGaussian(math.sqrt(2 * math.log(1.25 / 1e-4)) / 4, 256 / 49_000)
-    found = exceeded([Release(one, 4 * groups)], target_epsilon=4.0, every=10, moments=24)
-    assert found == iterations
-
-
 def test_the_iteration_before_is_not_exceeded():
     one = SampledGaussian(4.0, 0.3)
     found = exceeded([Release(one, 2)])

@@ -101,16 +101,11 @@ def test_a_curve_has_all_the_listed_orders():
     assert orders[-1] == 1024
 
 
-@pytest.mark.parametrize(
-    "conversion",
-    [
-        "classic",
-        "improved",
-        pytest.param(
-            "optimal", marks=pytest.mark.slow("an order without a price that `optimal` takes")
-        ),
-    ],
-)
+FAULT = "an order without a price that `optimal` takes"
+ALONE = pytest.param("optimal", marks=pytest.mark.slow(FAULT))
+
+
+@pytest.mark.parametrize("conversion", ["classic", "improved", ALONE])
 def test_orders_without_a_price_are_passed_over(conversion: str):
     """Finite below order 1.3, or above 20, or nowhere."""
     low = Watched(lambda a: np.where(a < 1.3, a / 50, math.inf))
