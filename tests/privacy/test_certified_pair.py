@@ -18,31 +18,23 @@ from dpkit.privacy import (
 from dpkit.privacy.accountants.pld import large
 from dpkit.privacy.mechanisms import BallsAndBinsGaussian, Unsupported
 
-# q, noise, steps, delta, and how wide the pair may be
-CASES = [
-    (0.01, 1.1, 10_000, 1e-5, 1e-3),
-    (0.01, 0.5, 1_000, 1e-5, 1e-3),
-    (64 / 60_000, 1.0, 60_000, 1e-5, 1e-3),
-    (1.0, 1.0, 1, 1e-5, 1e-3),
-    (1e-4, 0.3, 1000, 1e-5, 1e-3),
-    (0.2, 1.0, 500, 1e-5, 1e-3),
-    (0.01, 1.1, 10_000, 1e-12, 1e-3),
-    (0.2, 0.5, 1_000, 1e-5, 1e-3),
-    (0.01, 20.0, 1, 1e-5, 1e-3),
-    (1e-5, 1.0, 10**7, 1e-5, 3e-3),
-]
+# q, noise, steps, delta
+CASES = [(0.01, 1.1, 10_000, 1e-5), (0.01, 0.5, 1_000, 1e-5), (64 / 60_000, 1.0, 60_000, 1e-5)]
+CASES += [(1.0, 1.0, 1, 1e-5), (1e-4, 0.3, 1000, 1e-5), (0.2, 1.0, 500, 1e-5)]
+CASES += [(0.01, 1.1, 10_000, 1e-12), (0.2, 0.5, 1_000, 1e-5), (0.01, 20.0, 1, 1e-5)]
+CASES += [(1e-5, 1.0, 10**7, 1e-5)]
 
 
-@pytest.mark.parametrize(("rate", "noise", "steps", "delta", "gap"), CASES)
-def test_common_and_hard_runs_have_a_narrow_pair(rate, noise, steps, delta, gap):
+@pytest.mark.parametrize(("rate", "noise", "steps", "delta"), CASES)
+def test_common_and_hard_runs_have_a_narrow_pair(rate, noise, steps, delta):
     ledger = [Release(SampledGaussian(noise, rate), steps)]
     found = pld.epsilon(ledger, delta=delta)
-    assert 0 < found.epsilon - found.lower <= gap * found.epsilon
+    assert 0 < found.epsilon - found.lower <= (3e-3 if steps > 10**6 else 1e-3) * found.epsilon
     assert found.epsilon < rdp.epsilon(ledger, delta=delta).epsilon
 
 
-@pytest.mark.parametrize(("rate", "noise", "steps", "delta", "gap"), CASES[:5])
-def test_a_finer_pair_lies_inside_a_coarser_one(rate, noise, steps, delta, gap):
+@pytest.mark.parametrize(("rate", "noise", "steps", "delta"), CASES[:5])
+def test_a_finer_pair_lies_inside_a_coarser_one(rate, noise, steps, delta):
     ledger = [Release(SampledGaussian(noise, rate), steps)]
     wide = pld.epsilon(ledger, delta=delta, gap=0.05)
     fine = pld.epsilon(ledger, delta=delta, gap=1e-4)

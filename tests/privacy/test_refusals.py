@@ -301,12 +301,8 @@ SCHEDULES = [
     (lambda: StepDecay(NAN, 0.5, 10), "start must be"),
     (lambda: StepDecay(1.0, NAN, 10), "factor must be"),
     (lambda: StepDecay(1.0, 1.5, 10), "factor must lie in"),
-    (lambda: StepDecay(1.0, 0.5, 0), "every must be an integer >= 1"),
-    (lambda: StepDecay(1.0, 0.5, NAN), "every must be an integer >= 1"),
-    (
-        lambda: scheduled(Linear(2.0, 0.0, over=10)),
-        "step 10 .*noise_multiplier must be a finite number > 0",
-    ),
+    *((lambda n=n: StepDecay(1.0, 0.5, n), "every must be an integer >= 1") for n in (0, NAN)),
+    (lambda: scheduled(Linear(2.0, 0.0, over=10)), "step 10 .*noise_multiplier must be a finite"),
     (lambda: scheduled(lambda step: NAN if step == 3 else 1.0), "step 3 .* got nan"),
     (lambda: scheduled(lambda step: INF if step == 4 else 1.0), "step 4 .* got inf"),
     (lambda: scheduled(ExponentialDecay(1.0, 10.0)), r"step 3 .*\[1e-9, 1e13\]"),  # e^-30 is none

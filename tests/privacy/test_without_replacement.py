@@ -149,12 +149,8 @@ def test_what_the_theorem_gives_for_the_example_that_follows_it():
     epsilons = 1800 * printed + tail
     assert orders[epsilons.argmin()] == 4
     assert epsilons.min() == pytest.approx(1800 * theorem(4, 0.9, 0.01) + tail[2], rel=1e-9)
-    ours = rdp.epsilon(
-        [Release(WithoutReplacementGaussian(0.9, 0.01), 1800)],
-        delta=1e-5,
-        conversion="classic",
-        orders=orders,
-    )
+    ledger = [Release(WithoutReplacementGaussian(0.9, 0.01), 1800)]
+    ours = rdp.epsilon(ledger, delta=1e-5, conversion="classic", orders=orders)
     assert ours.epsilon < epsilons.min()
     poisson = 1800 * SampledGaussian(0.9, 0.01).rdp(orders) + tail
     assert (orders[poisson.argmin()], round(float(poisson.min()), 1)) == (6, 4.0)
