@@ -328,12 +328,11 @@ def test_curves_are_the_accountants_own_prices(answer, tmp_path, accountant):
     assert all(float(row["epsilon_at_least"]) <= float(row["epsilon"]) for row in rows)
 
 
+MISSING = "No module named 'matplotlib'; install it: pip install 'matplotlib>="
+
+
 @pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("pdf", "--curve must end in .csv or .png"),
-        ("png", "No module named 'matplotlib'; install it: pip install 'matplotlib>="),
-    ],
+    ("kind", "message"), [("pdf", "--curve must end in .csv or .png"), ("png", MISSING)]
 )
 def test_a_curve_that_cannot_be_drawn_is_refused_before_anything_is_written(
     refused, tmp_path, monkeypatch, kind, message

@@ -57,8 +57,7 @@ def two_batches_back(noise: float, epsilons: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("noise", [0.4, 0.7, 1.0, 2.0, 8.0])
 def test_two_batches_by_quadrature(noise: float):
     mechanism = BallsAndBinsGaussian(noise, 2)
-    there = two_batches(noise, EPSILONS)
-    back = two_batches_back(noise, EPSILONS)
+    there, back = two_batches(noise, EPSILONS), two_batches_back(noise, EPSILONS)
     found = mechanism.profile(EPSILONS)
     for row, exact in enumerate((there, back)):
         assert (found[row] >= exact - 1e-13).all()
@@ -80,8 +79,8 @@ def test_one_batch_is_a_gaussian_of_a_sample(noise: float, share: float):
     one, other = BallsAndBinsGaussian(noise, 1, share), SampledGaussian(noise, share)
     assert (one.profile(EPSILONS) == other.profile(EPSILONS)).all()
     assert (one.rdp([1.5, 2, 40]) == other.rdp([1.5, 2, 40])).all()
-    pair = pld.epsilon([Release(one, 3)], delta=1e-5)
-    assert pair[:3] == pld.epsilon([Release(other, 3)], delta=1e-5)[:3]
+    both = [pld.epsilon([Release(each, 3)], delta=1e-5)[:3] for each in (one, other)]
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,11 @@ ORDERS = [1.5, 2.0, 7.0]
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_diagonal_noise_costs_the_sum_of_its_coordinates(adjacency):
-    """Independent coordinates are a product: Renyi divergences add up, by definition."""
+def test_diagonal_noise_costs_what_the_product_of_its_coordinates_does(adjacency):
+    """Renyi divergences of a product add up, by definition; its delta is the mean, over the second
+    loss l, of the first's at epsilon - l."""
     apart = sum(Gaussian(noise, adjacency).rdp(ORDERS) for noise in NOISES)
     np.testing.assert_allclose(DiagonalGaussian(NOISES, adjacency).rdp(ORDERS), apart, rtol=1e-14)
-
-
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_the_diagonal_profile_is_that_of_the_product(adjacency):
-    """delta of a product is the mean, over the second loss l, of the first's at epsilon - l."""
     first, second = (Gaussian(noise, adjacency) for noise in NOISES[:2])
     mu = second.gaussian_dp().mu  # its loss is N(mu^2 / 2, mu^2)
 
@@ -49,10 +45,10 @@ def test_equal_coordinates_are_one_vector():
 def test_groups_of_one_batch_move_together():
     """Order 2 of the mixture in two dimensions in closed form: 1 + q^2 (e^(|move|^2) - 1)."""
     q = 0.2
-    expected = math.log1p(q * q * math.expm1(1 / 0.9**2 + 1 / 1.4**2))
-    assert GroupedGaussian((0.9, 1.4), 2, q).rdp([2])[0] == pytest.approx(expected, rel=1e-12)
-    expected = math.log1p(q * q * math.expm1(5 / 0.9**2))
-    assert GroupedGaussian(0.9, 5, q).rdp([2])[0] == pytest.approx(expected, rel=1e-12)
+    for noises, groups, squared in (((0.9, 1.4), 2, 1 / 0.9**2 + 1 / 1.4**2), (0.9, 5, 5 / 0.9**2)):
+        expected = math.log1p(q * q * math.expm1(squared))
+        found = GroupedGaussian(noises, groups, q).rdp([2])[0]
+        assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_groups_under_replace_one_on_a_grid_of_two_dimensions():

@@ -107,15 +107,12 @@ def exceeded(ledger, **changed) -> int:
     return moments.exceeded_at(ledger, **{"target_epsilon": 2.0, "target_delta": 1e-5, **changed})
 
 
-def test_the_iteration_before_is_not_exceeded():
+def test_the_iteration_before_is_not_exceeded_and_the_first_or_none_may_be():
     one = SampledGaussian(4.0, 0.3)
     found = exceeded([Release(one, 2)])
     for count, above in ((found - 1, False), (found, True)):
         spent = moments.delta([Release(one, 2 * count)], epsilon=2.0).delta
         assert (spent > 1e-5) == above
-
-
-def test_exceeded_at_the_first_iteration_and_never():
     assert exceeded([Release(Gaussian(0.5))]) == exceeded([Release(NoGuarantee("x"))]) == 1
     with pytest.raises(ValueError, match="costs nothing"):
         exceeded([Release(SampledGaussian(1.0, 0.0))])
