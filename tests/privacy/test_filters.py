@@ -220,7 +220,7 @@ def test_the_best_order_takes_the_least_share(conversion: str):
 
 def test_a_plan_fits_where_its_own_price_is_within_the_target():
     least = rdp.epsilon(PLAN, delta=1e-5).epsilon
-    for target, fits in [(least * 1.001, True), (least * 0.999, False)]:
+    for target, fits in ((least * 1.001, True), (least * 0.999, False)):
         order = best_order(target, delta=1e-5, ledger=PLAN)
         one = RenyiFilter.for_target(target, delta=1e-5, order=order)
         for mechanism, count in PLAN[:-1]:

@@ -147,25 +147,18 @@ def test_a_coarse_grid_adds_4_percent_over_60_000_steps():
 
 
 LIVE = [
-    Setting(0.01, 20.0, 1),
-    Setting(0.4, 12.0, 1),
-    Setting(0.4, 12.0, 1_000),
-    Setting(1.0, 30.0, 1),
+    *(Setting(0.4, 12.0, steps) for steps in (1, 1_000)),
+    *(Setting(1.0, noise, 1) for noise in (30.0, 4.0, 1.0)),
+    *(Setting(rate, 4.0, 1_000, 1e-5, "replace-one") for rate in (0.01, 0.3)),
+    *(Setting(rate, noise, 1_000) for rate, noise in ((0.01, 5.0), (0.01, 2.0), (0.1, 5.0))),
+    *(Setting(1 / steps, 1.5, steps) for steps in (20, 200)),
     Setting(1.0, 30.0, 1, 1e-9, "replace-one"),
-    Setting(1.0, 4.0, 1),
     Setting(1.0, 4.0, 1, 1e-5, "replace-one"),
-    Setting(1.0, 1.0, 1),
+    Setting(0.01, 20.0, 1),
     Setting(1.0, 30.0, 100),
-    Setting(0.01, 4.0, 1_000, 1e-5, "replace-one"),
-    Setting(0.3, 4.0, 1_000, 1e-5, "replace-one"),
     Setting(0.001, 5.0, 30),
     Setting(0.001, 2.0, 1_000, 1e-8),
-    Setting(0.01, 5.0, 1_000),
-    Setting(0.01, 2.0, 1_000),
-    Setting(0.1, 5.0, 1_000),
     Setting(0.1, 2.0, 30, 1e-8),
-    Setting(1 / 20, 1.5, 20),
-    Setting(1 / 200, 1.5, 200),
     Setting(256 / 49_000, 1.086, 3_120),
 ]
 

@@ -230,15 +230,18 @@ ACCOUNTANTS = [
     (lambda: tradeoff.from_profile([1.0], [NAN], [0.5]), "deltas must be"),
     (lambda: filtered(order=NAN), "order must be a finite number > 0, got nan"),
     (lambda: filtered(order=1.0), r"orders must be numbers in \(1, "),
-    (lambda: filtered(budget=NAN), "budget must be a finite number > 0, got nan"),
-    (lambda: filtered(budget=INF), "budget must be a finite number > 0, got inf"),
-    (lambda: filtered(budget=0.0), "budget must be a finite number > 0, got 0"),
+    *(
+        (lambda most=most: filtered(budget=most), "budget must be a finite number > 0, got")
+        for most in (NAN, INF, 0.0)
+    ),
     (lambda: filtered(delta=NAN), r"delta must lie in \(0, 1\).* got nan"),
     (lambda: filtered(conversion="best"), "conversion must be one of classic"),
     (lambda: filtered(adjacency="neighbour"), "adjacency must be one of"),
     (lambda: filtered().allows(Gaussian(1.0), 0), "count must be an integer >= 1, got 0"),
-    (lambda: filtered().charge(Gaussian(1.0), -3), "count must be an integer >= 1, got -3"),
-    (lambda: filtered().charge(Gaussian(1.0), NAN), "count must be an integer >= 1, got nan"),
+    *(
+        (lambda n=n: filtered().charge(Gaussian(1.0), n), f"count must be an integer >= 1, got {n}")
+        for n in (-3, NAN)
+    ),
     (lambda: filtered().charge(Gaussian(1.0, REPLACE)), "adjacency of every release"),
     (lambda: filtered().allows(NoGuarantee("x", REPLACE)), "adjacency of every release"),
     (lambda: budget(0.5, delta=1e-5, order=1.5), "take a larger order, or best_order"),

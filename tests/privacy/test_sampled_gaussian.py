@@ -159,10 +159,9 @@ def test_a_price_below_the_smallest_float_is_rounded_up():
 
 def test_an_order_with_too_many_points_costs_as_if_nothing_were_sampled():
     orders = [1e5 + 0.5, 5e5]
-    rdp = SampledGaussian(1.0, 0.01, "replace-one").rdp(orders)
-    np.testing.assert_array_equal(rdp, Gaussian(1.0, "replace-one").rdp(orders))
-    beside_others = SampledGaussian(1.0, 0.01, "replace-one").rdp([2.5, *orders])
-    np.testing.assert_array_equal(beside_others[1:], rdp)
+    price, unsampled = SampledGaussian(1.0, 0.01, "replace-one").rdp, Gaussian(1.0, "replace-one")
+    for found in (price(orders), price([2.5, *orders])[1:]):  # alone, and beside others
+        np.testing.assert_array_equal(found, unsampled.rdp(orders))
 
 
 @pytest.mark.parametrize("price", [renyi_integrals.add_remove, renyi_integrals.replace_one])
@@ -178,12 +177,12 @@ def test_a_failed_integral_is_an_exception(price, monkeypatch: pytest.MonkeyPatc
 def test_the_ends_of_the_sample_rate():
     orders = [1.5, 2, 64]
     for adjacency in NEIGHBOURS:
-        assert (SampledGaussian(1.3, 0.0, adjacency).rdp(orders) == 0).all()
-        np.testing.assert_array_equal(
-            SampledGaussian(1.3, 1.0, adjacency).rdp(orders), Gaussian(1.3, adjacency).rdp(orders)
+        none, near, all_of = (
+            SampledGaussian(1.3, rate, adjacency).rdp(orders) for rate in (0.0, 1 - 1e-12, 1.0)
         )
-        near = SampledGaussian(1.3, 1 - 1e-12, adjacency).rdp(orders[:2])
-        np.testing.assert_allclose(near, Gaussian(1.3, adjacency).rdp(orders[:2]), rtol=1e-9)
+        assert (none == 0).all()
+        np.testing.assert_array_equal(all_of, Gaussian(1.3, adjacency).rdp(orders))
+        np.testing.assert_allclose(near[:2], all_of[:2], rtol=1e-9)
 
 
 def test_tiny_costs_keep_their_digits():
