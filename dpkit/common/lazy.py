@@ -66,7 +66,7 @@ def of_paper(package: str) -> Attributes:
     Besides its `__all__` it has CLAIMS, its modules, and what its module `algorithm` defines.
 
     Args:
-        package: its full name.
+        package: full name, such as that of a published method.
     """
 
     def get(name: str) -> Any:

@@ -110,7 +110,7 @@ a direction left out that was not shown to cost less
 +return True
 == privacy/mechanisms/gaussian.py
 a wrong exponent in Gaussian RDP
-@ privacy/test_mechanisms.py::test_never_negative_grows_with_order_and_less_than_unsampled
+@ privacy/test_sampled_gaussian.py::test_over_a_fine_net_it_grows_up_to_the_unsampled_and_its_moment_is_convex
 -as_orders(orders) * (shift * shift / 2)
 +as_orders(orders) * (shift / 2)
 == privacy/accountants/pld/composed_loss.py
@@ -146,11 +146,11 @@ a row's count taken for its block's
 +in zip(counts[:1] * len(counts[some]), np.log(size + error), strict=True)
 == privacy/mechanisms/base.py
 replace-one moves a sum as little as add-remove
-@ privacy/test_mechanisms.py::test_never_negative_grows_with_order_and_less_than_unsampled
+@ privacy/test_sampled_gaussian.py::test_over_a_fine_net_it_grows_up_to_the_unsampled_and_its_moment_is_convex
 -return 1.0 if adjacency == "add-remove" else 2.0
 +return 1.0
 NaN noise is let in
-@ privacy/test_mechanisms.py::test_bad_values_are_refused_with_their_name
+@ privacy/test_refusals.py::test_bad_values_are_refused_with_their_name
 -    checks.positive(**{name: value})
 -    if not 1e-9 <= value <= 1e13:
 -
@@ -463,7 +463,7 @@ a group's delta without its chain
 +return math.log(left) <= math.log(delta)
 == privacy/as_drawn.py
 a begun pass is free
-@ privacy/test_as_drawn.py
+@ privacy/test_drawn_formulas.py::test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one
 -parts = [(run.batches, 1.0, whole), (begun, begun / run.batches, 1)]
 +parts = [(run.batches, 1.0, whole)]
 == privacy/mechanisms/truncated_poisson.py
@@ -560,7 +560,7 @@ a noise multiplier printed to the nearest digit
 +{value:.6g}
 == commands/ledger_file.py
 steps of one adjacency priced under the other
-@ commands/test_own_ledgers.py
+@ commands/test_ledger_file.py::test_a_ledger_that_does_not_say_the_run_is_refused
 -    if own != adjacency:
 -
 +    if own not in ADJACENCIES:

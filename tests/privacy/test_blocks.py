@@ -86,9 +86,8 @@ def test_grids_side_by_side_are_those_of_each(family, back: bool):
 
 
 def test_every_release_is_in_one_block_of_alike_spans():
-    ledger = [
-        Release(SampledGaussian(noise, 0.01), 2) for noise in np.linspace(0.5, 4, 300).tolist()
-    ]
+    noises = np.linspace(0.5, 4, 300).tolist()
+    ledger = [Release(SampledGaussian(noise, 0.01), 2) for noise in noises]
     ledger += [Release(Gaussian(2.0), 5), Release(Gaussian(4.0), 5), Release(Laplace(3.0), 7)]
     releases = pld._releases(Ledger.of(ledger), 1e-5)
     found = loss_grid.blocks(releases, 0.003, enough=np.inf)
@@ -182,17 +181,14 @@ def test_a_composed_block_is_its_rows_composed(monkeypatch, short: float):
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_a_ledger_costs_what_it_costs_line_by_line(monkeypatch, delta: float):
     rng = np.random.default_rng(3)
-    ledger = [
-        Release(SampledGaussian(noise, 0.02), int(count))
-        for noise, count in zip(rng.uniform(0.6, 9, 40), rng.integers(1, 90, 40), strict=True)
-    ]
+    both = zip(rng.uniform(0.6, 9, 40), rng.integers(1, 90, 40), strict=True)
+    ledger = [Release(SampledGaussian(noise, 0.02), int(count)) for noise, count in both]
     found = pld.epsilon(ledger, delta=delta)
     monkeypatch.setattr(loss_grid, "UNEVEN", 0.0)
     monkeypatch.setattr(loss_grid, "SIZE", saddle.EDGES.size)
     monkeypatch.setattr(composed_loss, "SHORT", np.inf)
     alone = pld.epsilon(ledger, delta=delta)
-    assert found.epsilon == pytest.approx(alone.epsilon, rel=1e-5)
-    assert found.lower == pytest.approx(alone.lower, rel=1e-5)
+    assert found[:3] == pytest.approx(alone[:3], rel=1e-5)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

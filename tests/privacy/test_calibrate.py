@@ -1,7 +1,5 @@
 """Calibration ends on the private side, close to the edge."""
 
-import math
-
 import pytest
 
 from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, calibrate, rdp
@@ -30,14 +28,10 @@ def test_noise_as_other_kits_find_it_and_none_for_no_release():
     assert 0.82 < noise <= 0.8447
 
 
-@pytest.mark.parametrize(
-    "conversion",
-    [
-        "classic",
-        "improved",
-        pytest.param("optimal", marks=pytest.mark.slow("one step too many by this conversion")),
-    ],
-)
+OPTIMAL = pytest.param("optimal", marks=pytest.mark.slow("one step too many by this conversion"))
+
+
+@pytest.mark.parametrize("conversion", ["classic", "improved", OPTIMAL])
 def test_steps_are_the_last_that_fit(conversion: str):
     mechanism, same = SampledGaussian(1.5, 0.02), {"delta": 1e-5, "conversion": conversion}
     steps = calibrate.steps(2.0, mechanism=mechanism, orders=[8, 16], **same)
@@ -50,27 +44,5 @@ def test_steps_are_the_last_that_fit(conversion: str):
 
 
 def test_steps_where_one_is_too_many():
-    assert calibrate.steps(1.0, mechanism=Gaussian(0.1), delta=1e-5) == 0
-    assert calibrate.steps(1.0, mechanism=NoGuarantee("raw data"), delta=1e-5) == 0
-
-
-RUN = {"sample_rate": 0.1, "steps": 1, "delta": 1e-5}
-
-
-@pytest.mark.parametrize(
-    ("target", "changed", "message"),
-    [
-        (-1, {}, "target_epsilon must be a finite number > 0, got -1"),
-        (1, {"sample_rate": 1.1}, r"sample_rate must lie in \[0, 1\], got 1.1"),
-        (1, {"steps": -1}, "steps must be an integer >= 0, got -1"),
-        (1, {"delta": 1.0}, r"delta must lie in \(0, 1\)"),
-        (1e-9, {"sample_rate": 1, "orders": [2]}, r"no noise_multiplier below 2\^40 meets"),
-    ],
-)
-def test_bad_values_are_refused(target: float, changed: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        calibrate.noise_multiplier(target, **RUN | changed)
-    with pytest.raises(ValueError, match="costs nothing"):
-        calibrate.steps(1.0, mechanism=SampledGaussian(1.0, 0.0), delta=1e-5)
-    with pytest.raises(ValueError, match="target_epsilon must be a finite number > 0, got nan"):
-        calibrate.steps(math.nan, mechanism=Gaussian(1.0), delta=1e-5)
+    for mechanism in (Gaussian(0.1), NoGuarantee("raw data")):
+        assert calibrate.steps(1.0, mechanism=mechanism, delta=1e-5) == 0

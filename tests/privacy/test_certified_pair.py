@@ -4,11 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 
 from dpkit.privacy import (
     Gaussian,
-    NoGuarantee,
     RandomizedResponse,
     Release,
     SampledGaussian,
@@ -20,54 +18,23 @@ from dpkit.privacy import (
 from dpkit.privacy.accountants.pld import large
 from dpkit.privacy.mechanisms import BallsAndBinsGaussian, Unsupported
 
-BOTH = ["add-remove", "replace-one"]
+# q, noise, steps, delta
+CASES = [(0.01, 1.1, 10_000, 1e-5), (0.01, 0.5, 1_000, 1e-5), (64 / 60_000, 1.0, 60_000, 1e-5)]
+CASES += [(1.0, 1.0, 1, 1e-5), (1e-4, 0.3, 1000, 1e-5), (0.2, 1.0, 500, 1e-5)]
+CASES += [(0.01, 1.1, 10_000, 1e-12), (0.2, 0.5, 1_000, 1e-5), (0.01, 20.0, 1, 1e-5)]
+CASES += [(1e-5, 1.0, 10**7, 1e-5)]
 
 
-def exact(mechanism, delta: float) -> float:
-    """The epsilon of one release from its exact profile."""
-
-    def over(epsilon: float) -> float:
-        return float(np.log(mechanism.profile([epsilon]).max() + 1e-320) - math.log(delta))
-
-    if over(0.0) <= 0:
-        return 0.0
-    high = 1.0
-    while over(high) > 0:
-        high *= 2
-    return brentq(over, 0.0, high, xtol=1e-13, rtol=1e-13)
-
-
-def holds(found, truth: float, gap: float) -> None:
-    assert found.lower <= truth * (1 + 1e-9) + 1e-13
-    assert truth <= found.epsilon * (1 + 1e-9) + 1e-13
-    assert found.epsilon - found.lower <= gap * found.epsilon
-
-
-# q, noise, steps, delta, and how wide the pair may be
-CASES = [
-    (0.01, 1.1, 10_000, 1e-5, 1e-3),
-    (0.01, 0.5, 1_000, 1e-5, 1e-3),
-    (64 / 60_000, 1.0, 60_000, 1e-5, 1e-3),
-    (1.0, 1.0, 1, 1e-5, 1e-3),
-    (1e-4, 0.3, 1000, 1e-5, 1e-3),
-    (0.2, 1.0, 500, 1e-5, 1e-3),
-    (0.01, 1.1, 10_000, 1e-12, 1e-3),
-    (0.2, 0.5, 1_000, 1e-5, 1e-3),
-    (0.01, 20.0, 1, 1e-5, 1e-3),
-    (1e-5, 1.0, 10**7, 1e-5, 3e-3),
-]
-
-
-@pytest.mark.parametrize(("rate", "noise", "steps", "delta", "gap"), CASES)
-def test_common_and_hard_runs_have_a_narrow_pair(rate, noise, steps, delta, gap):
+@pytest.mark.parametrize(("rate", "noise", "steps", "delta"), CASES)
+def test_common_and_hard_runs_have_a_narrow_pair(rate, noise, steps, delta):
     ledger = [Release(SampledGaussian(noise, rate), steps)]
     found = pld.epsilon(ledger, delta=delta)
-    assert 0 < found.epsilon - found.lower <= gap * found.epsilon
+    assert 0 < found.epsilon - found.lower <= (3e-3 if steps > 10**6 else 1e-3) * found.epsilon
     assert found.epsilon < rdp.epsilon(ledger, delta=delta).epsilon
 
 
-@pytest.mark.parametrize(("rate", "noise", "steps", "delta", "gap"), CASES[:5])
-def test_a_finer_pair_lies_inside_a_coarser_one(rate, noise, steps, delta, gap):
+@pytest.mark.parametrize(("rate", "noise", "steps", "delta"), CASES[:5])
+def test_a_finer_pair_lies_inside_a_coarser_one(rate, noise, steps, delta):
     ledger = [Release(SampledGaussian(noise, rate), steps)]
     wide = pld.epsilon(ledger, delta=delta, gap=0.05)
     fine = pld.epsilon(ledger, delta=delta, gap=1e-4)
@@ -85,13 +52,6 @@ def test_hundreds_of_noise_multipliers():
         assert (found.epsilon < end.lower) is below
 
 
-def test_gaussians_of_many_noises_are_one():
-    noises = np.linspace(5, 40, 60)
-    found = pld.epsilon([Release(Gaussian(float(s)), 3) for s in noises], delta=1e-6)
-    together = Gaussian(float(1 / np.sqrt((3 / noises**2).sum())))
-    holds(found, exact(together, 1e-6), 1.5e-3)
-
-
 def test_few_nodes_make_a_wider_pair_never_a_wrong_one(monkeypatch):
     fine = pld.epsilon([Release(SampledGaussian(1.1, 0.01), 10_000)], delta=1e-5)
     monkeypatch.setattr(pld, "MOST_NODES", 2**10)
@@ -99,12 +59,6 @@ def test_few_nodes_make_a_wider_pair_never_a_wrong_one(monkeypatch):
     wide = pld.epsilon([Release(SampledGaussian(1.1, 0.01), 10_000)], delta=1e-5)
     assert wide.lower <= fine.lower <= fine.epsilon <= wide.epsilon
     assert wide.epsilon - wide.lower > 5 * (fine.epsilon - fine.lower)
-
-
-def test_equal_releases_on_two_lines_cost_as_much_as_on_one():
-    mechanism = SampledGaussian(1.1, 0.01)
-    apart = pld.epsilon([Release(mechanism, 4_000), Release(mechanism, 6_000)], delta=1e-5)
-    assert apart == pld.epsilon([Release(mechanism, 10_000)], delta=1e-5)
 
 
 @pytest.mark.parametrize(("one", "count"), [(1.0, 1), (1.0, 3), (0.2, 1), (5.93, 920)])
@@ -120,15 +74,15 @@ def test_a_largest_loss_with_mass_of_its_own_has_a_narrow_pair(one, count):
     assert found.epsilon - found.lower <= 1e-6 * found.epsilon
 
 
+MOST = pytest.mark.slow("rounding errors of the most batches that may be drawn")
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("mechanism", "count", "delta"),
     [
         (Gaussian(1e7), 10**12, 1e-6),
-        pytest.param(
-            *(SampledGaussian(1e6, 0.001), 10**15, 1e-5),
-            marks=pytest.mark.slow("rounding errors of the most batches that may be drawn"),
-        ),
+        pytest.param(SampledGaussian(1e6, 0.001), 10**15, 1e-5, marks=MOST),
         (RandomizedResponse(0.0633), 23, 3.8e-15),
         (SampledGaussian(0.25, 1.4e-8), 1, 1.07e-5),
     ],
@@ -137,16 +91,6 @@ def test_extremes_warn_of_nothing_and_cost_no_more_than_by_renyi(mechanism, coun
     ledger = [Release(mechanism, count)]
     found = pld.epsilon(ledger, delta=delta)
     assert 0 <= found.lower <= found.epsilon <= rdp.epsilon(ledger, delta=delta).epsilon
-
-
-def test_unknown_or_unbounded_losses():
-    assert pld.epsilon([Release(NoGuarantee("raw"))], delta=1e-5).epsilon == math.inf
-    mixed = [Release(Gaussian(1.0), 3), Release(NoGuarantee("raw"))]
-    assert pld.epsilon(mixed, delta=1e-5).epsilon == math.inf
-    assert pld.delta(mixed, epsilon=3.0).delta == 1
-    assert pld.epsilon([Release(NoGuarantee("raw"), 0)], delta=1e-5).epsilon == 0
-    with pytest.raises(Unsupported):
-        pld.epsilon(parallel([Release(Gaussian(1.0))]), delta=1e-5)
 
 
 def test_calibration_ends_on_the_private_side_within_a_ten_thousandth():
@@ -161,29 +105,6 @@ def test_calibration_ends_on_the_private_side_within_a_ten_thousandth():
     assert rate == pytest.approx(0.01, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda m: pld.epsilon([Release(m)], delta=math.nan), r"delta must lie in \(0, 1\)"),
-        (lambda m: pld.epsilon([Release(m)], delta=1.0), r"delta must lie in \(0, 1\)"),
-        (lambda m: pld.epsilon([Release(m)], delta=0.1, gap=math.nan), "gap must lie"),
-        (lambda m: pld.epsilon([Release(m, -1)], delta=0.1), "count must be an integer >= 0"),
-        (lambda m: pld.delta([Release(m)], epsilon=math.nan), "epsilon must be a finite number"),
-        (
-            lambda m: pld.epsilon([Release(m), Release(Gaussian(1.0, "replace-one"))], delta=0.1),
-            "one adjacency",
-        ),
-        (
-            lambda m: pld.epsilon([Release(Gaussian(1 + i / 1e6)) for i in range(4097)], delta=0.1),
-            "round the noise multipliers down",
-        ),
-    ],
-)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(SampledGaussian(1.0, 0.1))
-
-
 def test_where_so_much_is_neglected_that_no_grid_proves_anything_renyi_does():
     """A loss of 1,659 bins is known but for 1,659e-18 of its mass: too much for 11,719 releases."""
     ledger, delta = [Release(BallsAndBinsGaussian(17.4, batches=1659), 11_719)], 5e-12
@@ -191,4 +112,5 @@ def test_where_so_much_is_neglected_that_no_grid_proves_anything_renyi_does():
     assert found.epsilon == rdp.epsilon(ledger, delta=delta).epsilon < 1.1
     assert "RDP" in found.method
     assert found.lower == 0
-    assert pld.epsilon([Release(NoGuarantee("none"))], delta=delta).epsilon == math.inf
+    with pytest.raises(Unsupported):
+        pld.epsilon(parallel([Release(Gaussian(1.0))]), delta=1e-5)

@@ -3,22 +3,11 @@
 import itertools
 import math
 
-import mpmath
 import numpy as np
 import pytest
-from scipy.optimize import brentq
+from truths import gaussian_epsilon
 
-from dpkit.privacy import (
-    Gaussian,
-    Laplace,
-    NoGuarantee,
-    RandomizedResponse,
-    Release,
-    SampledGaussian,
-    Unsupported,
-    composition,
-    parallel,
-)
+from dpkit.privacy import Gaussian, Laplace, RandomizedResponse, Release, composition
 from dpkit.privacy.accountants.composition import advanced, basic
 
 
@@ -35,14 +24,8 @@ def exact_delta(epsilons: list[float], counts: list[int], epsilon: float) -> flo
     return total
 
 
-COINS = [
-    ([0.1], [100]),
-    ([1.0], [30]),
-    ([0.01], [400]),
-    ([3.0], [5]),
-    ([0.02, 0.9], [60, 4]),
-    ([0.1, 0.3, 1.0], [12, 8, 5]),
-]
+COINS = [([0.1], [100]), ([1.0], [30]), ([0.01], [400]), ([3.0], [5])]
+COINS += [([0.02, 0.9], [60, 4]), ([0.1, 0.3, 1.0], [12, 8, 5])]
 
 
 @pytest.mark.parametrize(("epsilons", "counts"), COINS)
@@ -77,23 +60,11 @@ def test_each_term_of_the_theorem_can_be_the_least():
         assert found == pytest.approx(min(literal), rel=1e-12)
 
 
-def gaussian_epsilon(noise: float, delta: float) -> float:
-    """The exact epsilon of one Gaussian release, by its closed form with 30 digits."""
-
-    def excess(epsilon: float) -> float:
-        with mpmath.workdps(30):
-            e, s = mpmath.mpf(epsilon), mpmath.mpf(1) / noise
-            upper = mpmath.ncdf(s / 2 - e / s)
-            return float(mpmath.log(upper - mpmath.exp(e) * mpmath.ncdf(-s / 2 - e / s)))
-
-    return brentq(lambda e: excess(e) - math.log(delta), 1e-6, 60 / noise**2 + 60 / noise)
-
-
 @pytest.mark.parametrize("noise", [0.7, 5.0])
 @pytest.mark.parametrize("count", [1, 7])
 def test_basic_adds_up_the_exact_gaussian_epsilons(noise: float, count: int):
     found = basic([Release(Gaussian(noise), count)], delta=1e-5)
-    expected = count * gaussian_epsilon(noise, 1e-5 / count)
+    expected = count * float(gaussian_epsilon(noise, 1e-5 / count))
     assert expected * (1 - 1e-12) <= found.epsilon <= expected * (1 + 1e-9)
     assert found.method == "basic composition (Dwork, Roth 2014, Thm 3.16)"
 
@@ -124,51 +95,4 @@ def test_releases_of_pure_dp_take_no_share_of_delta():
     assert basic([pure, Release(Gaussian(1.0), 2)], delta=1e-5).epsilon == pytest.approx(alone + 6)
     # a Gaussian's delta only falls below the least number
     found = basic([Release(Gaussian(100.0)), Release(Laplace(10.0))], delta=1e-5).epsilon
-    assert found == pytest.approx(gaussian_epsilon(100.0, 1e-5) + 0.1, rel=1e-9)
-
-
-@pytest.mark.parametrize("rule", [basic, advanced])
-def test_nothing_costs_nothing_and_no_guarantee_is_infinite(rule):
-    for ledger in ([], [Release(NoGuarantee("x"), 0)], [Release(SampledGaussian(1.0, 0.0), 9)]):
-        assert rule(ledger, delta=1e-9).epsilon == 0
-    ledger = [Release(Gaussian(1.0)), Release(NoGuarantee("raw labels"))]
-    found = rule(ledger, delta=1e-5)
-    assert found.epsilon == math.inf
-    assert found.lower == 0
-    assert found.assumptions[0] == "no guarantee: raw labels"
-    assert rule([Release(Gaussian(1.0, "replace-one"))], delta=0.1).adjacency == "replace-one"
-
-
-class Broken(Gaussian):
-    """A mechanism whose computation fails."""
-
-    def profile(self, epsilons):
-        return np.full((2, len(epsilons)), math.nan)
-
-
-@pytest.mark.parametrize("rule", [basic, advanced])
-def test_a_failed_profile_is_infinite(rule):
-    assert rule([Release(Broken(1.0))], delta=0.1).epsilon == math.inf
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda x: basic(x, delta=1.0), ValueError, r"delta must lie in \(0, 1\)"),
-        (lambda x: advanced(x, delta=math.nan), ValueError, "ends excluded, got nan"),
-        (
-            lambda x: advanced([*x, Release(Gaussian(1.0, "replace-one"))], delta=0.1),
-            ValueError,
-            "one adjacency",
-        ),
-        (
-            lambda x: composition.compose(np.ones(1), np.ones(1), 0.0),
-            ValueError,
-            r"slack must lie in \(0, 1\)",
-        ),
-        (lambda x: basic(parallel(x), delta=0.1), Unsupported, "profile is not known"),
-    ],
-)
-def test_bad_values_are_refused(call, error, message: str):
-    with pytest.raises(error, match=message):
-        call([Release(Gaussian(1.0))])
+    assert found == pytest.approx(float(gaussian_epsilon(100.0, 1e-5)) + 0.1, rel=1e-9)

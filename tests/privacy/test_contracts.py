@@ -37,6 +37,8 @@ from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import Assuming
 
+SPAN = {"low": -32, "high": 32}  # 64 parts
+
 
 class Lines(NamedTuple):
     """Two densities on the line, by their logs; kinks lie at whole numbers."""
@@ -45,14 +47,10 @@ class Lines(NamedTuple):
     q: LogDensity
 
     def renyi(self, order: float) -> float:
-        span = {"low": -32, "high": 32}  # 64 parts
-        both = [(self.p, self.q), (self.q, self.p)]
-        return max(divergence.renyi(*pair, order, **span) for pair in both)
+        return max(divergence.renyi(*pair, order, **SPAN) for pair in (self, self[::-1]))
 
     def delta(self, epsilon: float) -> list[float]:
-        span = {"low": -32, "high": 32}
-        both = [(self.p, self.q), (self.q, self.p)]
-        return [divergence.hockey_stick(*pair, epsilon, **span) for pair in both]
+        return [divergence.hockey_stick(*pair, epsilon, **SPAN) for pair in (self, self[::-1])]
 
 
 class Sums(NamedTuple):
@@ -67,9 +65,8 @@ class Sums(NamedTuple):
         return float(np.log(max(total, back)) / (order - 1))
 
     def delta(self, epsilon: float) -> list[float]:
-        both = [(self.p, self.q), (self.q, self.p)]
-        total = self.p.sum()
-        return [float(np.maximum(a - math.exp(epsilon) * b, 0).sum() / total) for a, b in both]
+        sums = [np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in (self, self[::-1])]
+        return [float(one / self.p.sum()) for one in sums]
 
 
 class Case(NamedTuple):
@@ -77,7 +74,7 @@ class Case(NamedTuple):
 
     mechanism: Mechanism
     noisier: Mechanism
-    pair: Lines | Sums | None
+    pair: Lines | Sums | None = None
 
 
 def normals(moved: float, deviation: float) -> Lines:
@@ -111,23 +108,16 @@ MIRROR = (1, -1)
 CASES = [
     Case(Gaussian(1.3), Gaussian(1.4), normals(1, 1.3)),
     Case(Gaussian(1.3, REPLACE), Gaussian(1.4, REPLACE), normals(2, 1.3)),
-    Case(SampledGaussian(1.1, 0.2), SampledGaussian(1.2, 0.2), mixed(0.2, 1.1, (1, 0))),
-    Case(
-        SampledGaussian(1.1, 0.2, REPLACE),
-        SampledGaussian(1.2, 0.2, REPLACE),
-        mixed(0.2, 1.1, MIRROR),
+    *(
+        Case(SampledGaussian(1.1, 0.2, way), SampledGaussian(1.2, 0.2, way), mixed(0.2, 1.1, ends))
+        for way, ends in (("add-remove", (1, 0)), (REPLACE, MIRROR))
     ),
     Case(SampledGaussian(1.1, 1.0), SampledGaussian(1.1, 0.9), normals(1, 1.1)),
     Case(DiagonalGaussian((2.0,) * 4), DiagonalGaussian((2.0, 2.0, 2.1, 2.0)), normals(1, 1)),
-    Case(
-        DiagonalGaussian((1.5, 2.0), REPLACE),
-        DiagonalGaussian((1.6, 2.0), REPLACE),
-        normals(2, 1.2),
-    ),
+    Case(*(DiagonalGaussian((noise, 2.0), REPLACE) for noise in (1.5, 1.6)), normals(2, 1.2)),
     Case(GroupedGaussian(2.2, 4, 0.2), GroupedGaussian(2.2, 3, 0.2), mixed(0.2, 1.1, (1, 0))),
     Case(
-        GroupedGaussian((1.5, 2.0), 2, 0.3, REPLACE),
-        GroupedGaussian((1.5, 2.1), 2, 0.3, REPLACE),
+        *(GroupedGaussian((1.5, noise), 2, 0.3, REPLACE) for noise in (2.0, 2.1)),
         mixed(0.3, 1.2, MIRROR),
     ),
     Case(Laplace(0.8), Laplace(0.9), laplaces(1, 0.8)),
@@ -136,33 +126,19 @@ CASES = [
     Case(RandomizedResponse(2.0, 10), RandomizedResponse(2.0, 11), answers(2.0, 8)),
     Case(DiscreteGaussian(0.7), DiscreteGaussian(0.9), integers(1, 0.7)),
     Case(DiscreteGaussian(0.9, 3, REPLACE), DiscreteGaussian(1.0, 3, REPLACE), integers(6, 2.7)),
-    Case(WithoutReplacementGaussian(1.5, 0.1), WithoutReplacementGaussian(1.6, 0.1), None),
-    Case(BallsAndBinsGaussian(1.1, 3), BallsAndBinsGaussian(1.2, 3), None),
-    Case(BallsAndBinsGaussian(1.1, 3, 0.5), BallsAndBinsGaussian(1.1, 3, 0.4), None),
-    Case(
-        TruncatedPoissonGaussian(1.1, 0.2, 6, 20), TruncatedPoissonGaussian(1.2, 0.2, 6, 20), None
-    ),
-    Case(
-        TruncatedPoissonGaussian(1.1, 0.2, 6, 20, REPLACE),
-        TruncatedPoissonGaussian(1.1, 0.2, 6, 19, REPLACE),
-        None,
-    ),
-    Case(GroupSampledGaussian(1.1, 0.2, 3), GroupSampledGaussian(1.2, 0.2, 3), None),
-    Case(NoGuarantee("labels are shown"), NoGuarantee("labels are shown"), None),
+    Case(WithoutReplacementGaussian(1.5, 0.1), WithoutReplacementGaussian(1.6, 0.1)),
+    Case(BallsAndBinsGaussian(1.1, 3), BallsAndBinsGaussian(1.2, 3)),
+    Case(BallsAndBinsGaussian(1.1, 3, 0.5), BallsAndBinsGaussian(1.1, 3, 0.4)),
+    Case(*(TruncatedPoissonGaussian(noise, 0.2, 6, 20) for noise in (1.1, 1.2))),
+    Case(*(TruncatedPoissonGaussian(1.1, 0.2, 6, n, REPLACE) for n in (20, 19))),
+    Case(GroupSampledGaussian(1.1, 0.2, 3), GroupSampledGaussian(1.2, 0.2, 3)),
+    Case(NoGuarantee("labels are shown"), NoGuarantee("labels are shown")),
 ]
 
 # Prices that are not known: everything else must be.
-UNKNOWN = {
-    (kind, "gaussian_dp")
-    for kind in (
-        WithoutReplacementGaussian,
-        DiscreteGaussian,
-        BallsAndBinsGaussian,
-        TruncatedPoissonGaussian,
-        GroupSampledGaussian,
-    )
-} | {(GroupSampledGaussian, "rdp")}
 RDP_IS_A_BOUND = (WithoutReplacementGaussian, BallsAndBinsGaussian, TruncatedPoissonGaussian)
+NO_MU = (*RDP_IS_A_BOUND, DiscreteGaussian, GroupSampledGaussian)
+UNKNOWN = {*((kind, "gaussian_dp") for kind in NO_MU), (GroupSampledGaussian, "rdp")}
 ORDERS = [1.0001, 1.3, 2.0, 2.5, 5.0, 17.0, 64.0, 1024.0]
 EPSILONS = np.array([-8.0, -1.0, -0.2, 0.0, 0.05, 0.3, 0.9, 1.5, 2.5, 6.0])
 EDGES = np.linspace(-40, 40, 3201)
@@ -349,15 +325,10 @@ def test_the_profile_at_an_edge_is_the_mass_beyond_it(case: Case):
 def test_merging_cells_never_shows_more(case: Case):
     """Telling fewer losses apart is post-processing."""
     for epsilon in EPSILONS:
-        shown = []
-        for every_nth in (1, 2, 8, 40, 400):
-            edges = EDGES[::every_nth]
-            shown.append(
-                [
-                    np.maximum(p - np.exp(epsilon) * q, 0.0).sum()
-                    for _, p, q in directions(case, edges)
-                ]
-            )
+        shown = [
+            [np.maximum(p - np.exp(epsilon) * q, 0.0).sum() for _, p, q in directions(case, edges)]
+            for edges in (EDGES[::every_nth] for every_nth in (1, 2, 8, 40, 400))
+        ]
         for finer, coarser in itertools.pairwise(np.array(shown)):
             assert (coarser <= finer + 1e-12).all()
 

@@ -1,9 +1,9 @@
 """A filter's budget against direct conversions and exact sums, and noise that follows outcomes."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fractions import Fraction
-from threading import Thread
 from time import sleep
 
 import mpmath
@@ -32,15 +32,14 @@ def test_the_budget_is_the_most_that_converts_to_the_target(conversion, target, 
     assert epsilon(found + 1e-8 * target) > target
 
 
-@pytest.mark.parametrize(("target", "delta", "order"), [(0.5, 1e-5, 60), (3.0, 1e-9, 12.25)])
-def test_the_budget_against_the_theorem_in_many_digits(target, delta, order):
+def test_the_budget_against_the_theorem_in_many_digits():
     """Balle et al. 2020, Thm 21, solved for the divergence."""
-    with mpmath.workdps(40):
-        a, d = mpmath.mpf(order), mpmath.mpf(delta)
-        exact = target - mpmath.log1p(-1 / a) + (mpmath.log(d) + mpmath.log(a)) / (a - 1)
-        found = budget(target, delta=delta, order=order)
-        assert found <= exact
-        assert found == pytest.approx(float(exact), rel=1e-10)
+    for target, delta, order in ((0.5, 1e-5, 60), (3.0, 1e-9, 12.25)):
+        with mpmath.workdps(40):
+            a, d = mpmath.mpf(order), mpmath.mpf(delta)
+            exact = target - mpmath.log1p(-1 / a) + (mpmath.log(d) + mpmath.log(a)) / (a - 1)
+            found = budget(target, delta=delta, order=order)
+            assert exact * (1 - 1e-10) <= found <= exact
 
 
 @pytest.mark.parametrize("conversion", ["classic", "improved", "optimal"])
@@ -86,11 +85,9 @@ def test_threads_do_not_charge_beyond_the_budget_together():
                 one.charge(Gaussian(1.2))
                 charged.append(price)
 
-    threads = [Thread(target=charge) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        for done in [pool.submit(charge) for _ in range(6)]:
+            done.result()
     assert len(charged) == math.floor(5.0 / price) == 2
     assert one.spent == pytest.approx(math.fsum(charged))
 
@@ -123,14 +120,10 @@ def test_a_release_that_just_fits_and_one_that_just_does_not():
 def test_what_is_refused_is_not_charged():
     one = RenyiFilter.for_target(1.0, delta=1e-5, order=20)
     one.charge(Gaussian(20.0), 3)
-    before = one.spent
-    for mechanism, count in [
-        (Gaussian(0.5), 1),
-        (Gaussian(20.0), 10**6),
-        (Gaussian(1e-9), 10**300),
-    ]:
+    before, asked = one.spent, [(Gaussian(0.5), 1), (Gaussian(20.0), 10**6)]
+    for mechanism, count in [*asked, (Gaussian(1e-9), 10**300), (NoGuarantee("raw data"), 1)]:
         assert not one.allows(mechanism, count)
-        with pytest.raises(OverBudget):
+        with pytest.raises(OverBudget, match="costs"):
             one.charge(mechanism, count)
     assert one.spent == before
     assert one.allows(Gaussian(20.0))
@@ -141,16 +134,15 @@ def test_noise_that_halves_upon_outcomes_ends_within_the_budget():
     rng, lengths = np.random.default_rng(5), set()
     for _ in range(12):
         one = RenyiFilter.for_target(2.0, delta=1e-5, order=11)
-        noise, path = 16.0, []
-        while one.allows(SampledGaussian(noise, 0.05)):
-            one.charge(SampledGaussian(noise, 0.05))
-            path.append(Release(SampledGaussian(noise, 0.05)))
+        step, path = SampledGaussian(16.0, 0.05), []
+        while one.allows(step):
+            one.charge(step)
+            path.append(Release(step))
             if rng.normal() > 1.5:
-                noise = max(noise / 2, 0.5)
+                step = SampledGaussian(max(step.noise_multiplier / 2, 0.5), 0.05)
         lengths.add(len(path))
-        assert rdp.epsilon(path, delta=1e-5, orders=[11]).epsilon <= 2.0
-        path.append(Release(SampledGaussian(noise, 0.05)))
-        assert rdp.epsilon(path, delta=1e-5, orders=[11]).epsilon > 2.0
+        spent = [rdp.epsilon(p, delta=1e-5, orders=[11]) for p in (path, [*path, Release(step)])]
+        assert spent[0].epsilon <= 2.0 < spent[1].epsilon
     assert len(lengths) > 5  # the paths do differ
 
 
@@ -228,61 +220,9 @@ def test_the_best_order_takes_the_least_share(conversion: str):
 
 def test_a_plan_fits_where_its_own_price_is_within_the_target():
     least = rdp.epsilon(PLAN, delta=1e-5).epsilon
-    for target, fits in [(least * 1.001, True), (least * 0.999, False)]:
+    for target, fits in ((least * 1.001, True), (least * 0.999, False)):
         order = best_order(target, delta=1e-5, ledger=PLAN)
         one = RenyiFilter.for_target(target, delta=1e-5, order=order)
         for mechanism, count in PLAN[:-1]:
             one.charge(mechanism, count)
         assert one.allows(*PLAN[-1]) == fits
-
-
-class Broken(Gaussian):
-    """A mechanism whose price is no price."""
-
-    def rdp(self, orders):
-        return np.full(np.shape(np.atleast_1d(orders)), self.noise_multiplier - 2.0) * NAN
-
-
-def test_a_price_that_is_none_is_an_error_and_no_guarantee_is_never_allowed():
-    one = RenyiFilter(2.0, 1e300, delta=1e-5)
-    assert not one.allows(NoGuarantee("raw data"))
-    with pytest.raises(OverBudget, match="costs inf"):
-        one.charge(NoGuarantee("raw data"))
-    for call in (one.allows, one.charge):
-        with pytest.raises(ArithmeticError, match="not a number >= 0: nan"):
-            call(Broken(1.0))
-    assert one.spent == 0.0
-
-
-def made(**changed):
-    return RenyiFilter(**{"order": 2.0, "budget": 1.0, "delta": 1e-5, **changed})
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: made(order=NAN), "order must be a finite number > 0, got nan"),
-        (lambda: made(order=1.0), r"orders must be numbers in \(1, "),
-        (lambda: made(budget=NAN), "budget must be a finite number > 0, got nan"),
-        (lambda: made(budget=INF), "budget must be a finite number > 0, got inf"),
-        (lambda: made(budget=0.0), "budget must be a finite number > 0, got 0"),
-        (lambda: made(delta=NAN), r"delta must lie in \(0, 1\).* got nan"),
-        (lambda: made(conversion="best"), "conversion must be one of classic"),
-        (lambda: made(adjacency="neighbour"), "adjacency must be one of"),
-        (lambda: made().allows(Gaussian(1.0), 0), "count must be an integer >= 1, got 0"),
-        (lambda: made().charge(Gaussian(1.0), -3), "count must be an integer >= 1, got -3"),
-        (lambda: made().charge(Gaussian(1.0), NAN), "count must be an integer >= 1, got nan"),
-        (lambda: made().charge(Gaussian(1.0, "replace-one")), "adjacency of every release"),
-        (lambda: made().allows(NoGuarantee("x", "replace-one")), "adjacency of every release"),
-        (lambda: budget(0.5, delta=1e-5, order=1.5), "take a larger order, or best_order"),
-        (lambda: budget(NAN, delta=1e-5, order=8), "target_epsilon must be .* got nan"),
-        (lambda: RenyiFilter.for_target(NAN, delta=1e-5, order=8), "target_epsilon must be .* nan"),
-        (lambda: best_order(NAN, delta=1e-5, ledger=PLAN), "target_epsilon must be .* got nan"),
-        (lambda: best_order(1.0, delta=1e-5, ledger=[]), "no order gives .* is 0.0"),
-        (lambda: best_order(1.0, delta=1e-5, ledger=[Release(NoGuarantee("x"))]), "is inf"),
-        (lambda: best_order(0.1, delta=1e-5, ledger=PLAN, orders=[2, 3]), "order gives .* is inf"),
-    ],
-)
-def test_bad_values_are_refused(call, message: str):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -80,24 +80,15 @@ def test_what_series_prove_does_not_contradict_what_grids_prove(
 
 def hockey_stick(found: large.Atoms, epsilon: float) -> float:
     with np.errstate(over="ignore"):
-        return float(
-            (found.masses * np.maximum(-np.expm1(epsilon - found.nodes), 0.0)).sum()
-            + found.infinite
-        )
+        shares = np.maximum(-np.expm1(epsilon - found.nodes), 0.0)
+        return float((found.masses * shares).sum() + found.infinite)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        Gaussian(0.4),
-        Gaussian(30.0),
-        SampledGaussian(0.6, 1e-6),
-        SampledGaussian(1.1, 0.01),
-        SampledGaussian(2.0, 0.3, "replace-one"),
-        SampledGaussian(300.0, 1e-4),
-    ],
-    ids=str,
-)
+SAMPLED = [SampledGaussian(*one) for one in ((0.6, 1e-6), (1.1, 0.01), (300.0, 1e-4))]
+SAMPLED.append(SampledGaussian(2.0, 0.3, "replace-one"))
+
+
+@pytest.mark.parametrize("mechanism", [Gaussian(0.4), Gaussian(30.0), *SAMPLED], ids=str)
 @pytest.mark.parametrize("scale", [0.003, 0.05, 1.0])
 def test_atoms_are_above_and_below_the_hockey_stick(mechanism: Mechanism, scale: float):
     loss = mechanism.privacy_loss()
@@ -113,20 +104,15 @@ def test_atoms_are_above_and_below_the_hockey_stick(mechanism: Mechanism, scale:
         assert (below <= exact * (1 + 2e-9) + 1e-199).all()
 
 
-@pytest.mark.parametrize("spacing", [0.0, float("nan"), float("inf")])
-def test_cells_of_no_width_are_refused(spacing: float):
+def test_cells_of_no_width_or_without_room_for_rounding_errors_are_refused():
     loss = SampledGaussian(1.1, 0.01).privacy_loss()
-    with pytest.raises(large.NoGrid, match="no nodes lie"):
-        large.wide_cells(loss, spacing, (-0.01, 0.5), 0.0)
-
-
-def test_cells_without_room_for_rounding_errors_are_refused():
-    loss = SampledGaussian(1.1, 0.01).privacy_loss()
+    for spacing in (0.0, np.nan, np.inf):
+        with pytest.raises(large.NoGrid, match="no nodes lie"):
+            large.wide_cells(loss, spacing, (-0.01, 0.5), 0.0)
     cells = large.wide_cells(loss, 1e-16, (-0.01, 0.5), 0.0)
-    with np.errstate(all="ignore"):
-        for side in (large.upper, large.lower):
-            with pytest.raises(large.NoGrid, match=r"too narrow|lost"):
-                side(cells)
+    for side in (large.upper, large.lower):
+        with np.errstate(all="ignore"), pytest.raises(large.NoGrid, match=r"too narrow|lost"):
+            side(cells)
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e-6])

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import mpmath
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -85,23 +84,11 @@ def log_excess(loss: np.ndarray, order: float) -> np.ndarray:
         return np.where(tilt > 40, large, np.where(abs(tilt) < 0.1, np.log(series), direct))
 
 
-MECHANISMS = [
-    SampledGaussian(4.0, 0.5),
-    Laplace(0.7),
-    RandomizedResponse(1.3, 10),
-    RandomizedResponse(1e-5),
-    RandomizedResponse(40.0),
-    DiscreteGaussian(1.5, 2),
-]
-DENSE = [
-    SampledGaussian(1.1, 0.01),
-    SampledGaussian(1.1, 0.01, "replace-one"),
-    SampledGaussian(20.0, 1e-3),
-    SampledGaussian(1e4, 1e-4),
-    Gaussian(1.1),
-    Gaussian(1e5),
-    GroupedGaussian(3.0, 4, 0.2),
-]
+MECHANISMS = [SampledGaussian(4.0, 0.5), Laplace(0.7), DiscreteGaussian(1.5, 2)]
+MECHANISMS += [RandomizedResponse(*one) for one in ((1.3, 10), (1e-5,), (40.0,))]
+DENSE = [SampledGaussian(*one) for one in ((1.1, 0.01), (20.0, 1e-3), (1e4, 1e-4))]
+DENSE += [SampledGaussian(1.1, 0.01, "replace-one"), Gaussian(1.1), Gaussian(1e5)]
+DENSE += [GroupedGaussian(3.0, 4, 0.2)]
 MORE = pytest.mark.slow("a moment wrong at one noise or rate, where quadrature of one is not")
 
 
@@ -116,47 +103,16 @@ def test_each_moment_is_the_integral_in_the_larger_direction(mechanism):
     assert (alpha[SOME - 1] <= high * (1 + 1e-10)).all()
 
 
-@pytest.mark.parametrize(
-    "order", [1, 5, pytest.param(24, marks=pytest.mark.slow("digits lost in a high moment alone"))]
-)
-def test_a_moment_equals_quadrature_with_30_digits(order: int):
-    q, noise = 0.01, 1.1
-    with mpmath.workdps(30):
-        ratio = lambda x: 1 - q + q * mpmath.exp((2 * x - 1) / (2 * mpmath.mpf(noise) ** 2))  # noqa: E731
-        base = lambda x: mpmath.npdf(x, 0, noise)  # noqa: E731
-        cuts = [-12 + 3 * i for i in range(18)]
-        removed = mpmath.quad(lambda x: base(x) * ratio(x) ** (order + 1), cuts)
-        added = mpmath.quad(lambda x: base(x) * ratio(x) ** (-order), cuts)
-        expected = float(mpmath.log(max(removed, added)))
-    _, alpha = moments.curve([Release(SampledGaussian(noise, q))])
-    assert alpha[order - 1] == pytest.approx(expected, rel=1e-12)
-
-
 def exceeded(ledger, **changed) -> int:
     return moments.exceeded_at(ledger, **{"target_epsilon": 2.0, "target_delta": 1e-5, **changed})
 
 
-@pytest.mark.parametrize(("groups", "iterations"), [(7, 560), (5, 780)])
-def test_the_iterations_of_dpgan_table_7(groups: int, iterations: int):
-    """Zhang, Ji, Wang 2018, MNIST: 4 critic steps, each charged once per clipped group.
-
-    Every 10th iteration the loop stops if delta is above 1e-5. The other rows, and the loop in
-    plain Python, are in tests/papers/dpgan/test_claims.py.
-    """
-    one = SampledGaussian(math.sqrt(2 * math.log(1.25 / 1e-4)) / 4, 256 / 49_000)
-    found = exceeded([Release(one, 4 * groups)], target_epsilon=4.0, every=10, moments=24)
-    assert found == iterations
-
-
-def test_the_iteration_before_is_not_exceeded():
+def test_the_iteration_before_is_not_exceeded_and_the_first_or_none_may_be():
     one = SampledGaussian(4.0, 0.3)
     found = exceeded([Release(one, 2)])
     for count, above in ((found - 1, False), (found, True)):
         spent = moments.delta([Release(one, 2 * count)], epsilon=2.0).delta
         assert (spent > 1e-5) == above
-
-
-def test_exceeded_at_the_first_iteration_and_never():
     assert exceeded([Release(Gaussian(0.5))]) == exceeded([Release(NoGuarantee("x"))]) == 1
     with pytest.raises(ValueError, match="costs nothing"):
         exceeded([Release(SampledGaussian(1.0, 0.0))])
@@ -183,31 +139,14 @@ def test_never_below_the_exact_gaussian(noise: float):
             assert Gaussian(noise / math.sqrt(count)).profile([spent]).max() <= delta
 
 
-def test_releases_of_one_mechanism_add_up_and_zero_counts_cost_nothing():
+def test_releases_of_one_mechanism_add_up():
     one = SampledGaussian(2.0, 0.1)
     _, apart = moments.curve([Release(one, 2), Release(one, 3), Release(NoGuarantee("x"), 0)], 8)
     np.testing.assert_allclose(apart, 5 * moments.curve([Release(one)], 8)[1], rtol=1e-14)
-    for ledger in ([], [Release(one, 0)], [Release(SampledGaussian(2.0, 0.0), 7)]):
-        assert moments.epsilon(ledger, delta=1e-5).epsilon == 0
-        assert moments.delta(ledger, epsilon=1.0).delta == 0
 
 
-def test_no_guarantee_is_infinite_and_no_delta_is_rounded_to_zero():
-    ledger = [Release(Gaussian(1.0)), Release(NoGuarantee("raw labels"))]
-    assert moments.epsilon(ledger, delta=1e-5).epsilon == math.inf
-    for epsilon in (9.0, 1e307):  # the moment and lambda * epsilon are both infinite
-        assert moments.delta(ledger, epsilon=epsilon).delta == 1
-    assert moments.delta([Release(Gaussian(1.0))], epsilon=1e6).delta > 0
-
-
-@pytest.mark.parametrize(
-    "ledger",
-    [
-        parallel([Release(Gaussian(1.0), 2)]),
-        parallel([Release(Gaussian(1.0))], [Release(SampledGaussian(1.0, 0.1), 9)]),
-    ],
-)
-def test_what_knows_its_renyi_divergence_alone_is_priced(ledger):
+def test_what_knows_its_renyi_divergence_alone_is_priced():
+    ledger = parallel([Release(Gaussian(1.0))], [Release(SampledGaussian(1.0, 0.1), 9)])
     with pytest.raises(Unsupported):
         ledger[0].mechanism.privacy_loss()
     by_rdp = rdp.epsilon(ledger, delta=1e-5, conversion="classic", orders=LAMBDAS + 1)
@@ -224,39 +163,10 @@ class Priced(Gaussian):
         return np.where(np.asarray(orders) < 4, 1.0, self.above)
 
 
-def test_infinite_moments_decide_nothing():
+def test_infinite_moments_decide_nothing_and_failed_ones_are_exceptions():
     found = moments.epsilon([Release(Priced(1.0))], delta=1e-5)
     assert found.epsilon == pytest.approx(1 + math.log(1e5) / 2)
     assert found.method.endswith("moment 2")
-
-
-@pytest.mark.parametrize("above", [math.nan, -1.0])
-def test_a_failed_computation_is_an_exception(above: float):
-    with pytest.raises(ArithmeticError, match="not a number >= 0"):
-        moments.epsilon([Release(Priced(1.0, above=above))], delta=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda x: moments.epsilon(x, delta=0.0), r"delta must lie in \(0, 1\)"),
-        (lambda x: moments.epsilon(x, delta=math.nan), "ends excluded, got nan"),
-        (lambda x: moments.delta(x, epsilon=-1.0), "epsilon must be a finite number >= 0"),
-        (lambda x: moments.epsilon(x, delta=0.1, moments=0), "moments must be an integer >= 1"),
-        (
-            lambda x: moments.epsilon(x, delta=0.1, moments=100_000),
-            r"moments must lie in \[1, 4096",
-        ),
-        (
-            lambda x: moments.curve(x, 2.5),  # type: ignore[arg-type]
-            "moments must be an integer >= 1",
-        ),
-        (lambda x: moments.epsilon([x[0].mechanism], delta=0.1), "a ledger holds Release"),
-        (lambda x: moments.curve([*x, Release(Gaussian(1.0, "replace-one"))]), "one adjacency"),
-        (lambda x: exceeded(x, target_epsilon=0.0), "target_epsilon must be a finite number > 0"),
-        (lambda x: exceeded(x, every=0), "every must be an integer >= 1"),
-    ],
-)
-def test_bad_values_are_refused(call, message: str):
-    with pytest.raises(ValueError, match=message):
-        call([Release(Gaussian(1.0))])
+    for above in (math.nan, -1.0):
+        with pytest.raises(ArithmeticError, match="not a number >= 0"):
+            moments.epsilon([Release(Priced(1.0, above=above))], delta=1e-5)

@@ -1,6 +1,7 @@
 """The search for the best order: none is missed, few are priced, and no failure is passed over."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,16 +102,11 @@ def test_a_curve_has_all_the_listed_orders():
     assert orders[-1] == 1024
 
 
-@pytest.mark.parametrize(
-    "conversion",
-    [
-        "classic",
-        "improved",
-        pytest.param(
-            "optimal", marks=pytest.mark.slow("an order without a price that `optimal` takes")
-        ),
-    ],
-)
+FAULT = "an order without a price that `optimal` takes"
+ALONE = pytest.param("optimal", marks=pytest.mark.slow(FAULT))
+
+
+@pytest.mark.parametrize("conversion", ["classic", "improved", ALONE])
 def test_orders_without_a_price_are_passed_over(conversion: str):
     """Finite below order 1.3, or above 20, or nowhere."""
     low = Watched(lambda a: np.where(a < 1.3, a / 50, math.inf))
@@ -130,10 +126,9 @@ def test_a_price_that_fails_at_one_order_is_an_exception(where: float):
     """NaN is never passed over as if it were no price."""
     failing = Watched(lambda a: np.where(np.isclose(a, a[np.argmin(abs(a - where))]), np.nan, a))
     for conversion in ("classic", "improved", "optimal"):
-        with pytest.raises(ArithmeticError, match="not a number >= 0"):
-            rdp.epsilon(released(failing), delta=1e-5, conversion=conversion)
-        with pytest.raises(ArithmeticError, match="not a number >= 0"):
-            rdp.delta(released(failing), epsilon=1.0, conversion=conversion)
+        for price in (partial(rdp.epsilon, delta=1e-5), partial(rdp.delta, epsilon=1.0)):
+            with pytest.raises(ArithmeticError, match="not a number >= 0"):
+                price(released(failing), conversion=conversion)
 
 
 @pytest.mark.parametrize("orders", [None, [2.0, 8.0, 30.0]])

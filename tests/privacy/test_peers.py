@@ -55,28 +55,20 @@ def allowed(peer: str, setting: Setting, answer: dict[str, Any]) -> Iterator[str
     """In what way an answer differs by more than the peer's own error."""
     lower, upper, moments = ours(setting)
     got = {name: float(value) for name, value in answer.items()}
+    low, high = (got.get(name, math.nan) for name in ("lower", "upper"))
     if peer in ("opacus", "dp_accounting_rdp"):  # upper bounds by fixed orders
-        if not got["epsilon"] * (1 + 1e-6) + 1e-9 >= max(lower, moments):
-            yield "below"
-        if not got["epsilon"] <= FIXED_ORDERS * moments:
-            yield "above"
+        enough = got["epsilon"] * (1 + 1e-6) + 1e-9 >= max(lower, moments)
+        little = got["epsilon"] <= FIXED_ORDERS * moments
     elif peer == "opacus_clt":
-        if not got["epsilon"] >= lower:
-            yield "below"
-        if not got["epsilon"] <= upper:
-            yield "above"
+        enough, little = got["epsilon"] >= lower, got["epsilon"] <= upper
     elif peer == "dp_accounting_pld":
         # an optimistic grid rounds each release's loss down, by less than the interval
         rounded = (1 if setting.sample_rate == 1 else setting.steps) * got["interval"]
-        if not (got["pessimistic"] >= lower and got["optimistic"] >= lower - rounded):
-            yield "below"
-        if not (got["pessimistic"] <= upper and got["optimistic"] <= upper):
-            yield "above"
+        enough = got["pessimistic"] >= lower and got["optimistic"] >= lower - rounded
+        little = got["pessimistic"] <= upper and got["optimistic"] <= upper
     else:
-        if not got["upper"] >= lower:
-            yield "below"
-        if not got["lower"] <= upper:
-            yield "above"
+        enough, little = high >= lower, low <= upper
+    yield from (name for name, right in (("below", enough), ("above", little)) if not right)
 
 
 def differences(peer: str, setting: Setting) -> list[Difference]:
@@ -235,12 +227,10 @@ def test_a_name_explains_something(name: str):
 CURVES = {
     "opacus_curve": {
         "binomial coefficients overflow from order 1030": (
-            (0.01, 1.1),
-            lambda order, theirs, ours: order > 1029 and math.isnan(theirs),
+            *((0.01, 1.1), lambda order, theirs, ours: order > 1029 and math.isnan(theirs)),
         ),
         "fractional orders cancel": (
-            (0.4, 12.0),
-            lambda order, theirs, ours: order % 1 > 0 and theirs < 0,
+            *((0.4, 12.0), lambda order, theirs, ours: order % 1 > 0 and theirs < 0),
         ),
     },
     "dp_accounting_curve": {

@@ -3,6 +3,7 @@
 import mpmath as mp
 import numpy as np
 import pytest
+from truths import above, tails
 
 from dpkit.privacy import SampledGaussian
 from dpkit.privacy.mechanisms import Mechanism
@@ -10,32 +11,6 @@ from dpkit.privacy.mechanisms.base import from_atoms, normal_masses
 
 UNIT = 2.0**-53
 SHIFT = 8 * UNIT  # an edge may be off by so much of the largest loss: rounding of a threshold
-
-
-def above(z: mp.mpf) -> mp.mpf:
-    return mp.erfc(z / mp.sqrt(2)) / 2
-
-
-def tails(noise: float, rate: float, adjacency: str, loss: mp.mpf) -> list[mp.mpf]:
-    """Beyond a loss: P above, P below, Q above, Q below; the definition solved for the output."""
-    s, q = mp.mpf(noise), mp.mpf(rate)
-    mean_of_q = 0 if adjacency == "add-remove" else -1
-    if mean_of_q == 0:  # (1-q) + q exp((2x - 1) / (2 s^2)) = exp(loss)
-        ratio = (mp.exp(loss) - (1 - q)) / q
-        x = s * s * mp.log(ratio) + mp.mpf(1) / 2 if ratio > 0 else -mp.inf
-    else:  # with y = exp(x / s^2), c = q exp(-1 / (2 s^2)):  1-q + c y = exp(loss) (1-q + c / y)
-        c, e = q * mp.exp(-1 / (2 * s * s)), mp.exp(loss)
-        b = (1 - q) * (e - 1)
-        root = mp.sqrt(b * b + 4 * c * c * e)
-        y = (b + root) / (2 * c) if b > 0 else 2 * c * e / (root - b)
-        x = s * s * mp.log(y)
-    if x == -mp.inf:
-        return [mp.mpf(1), mp.mpf(0), mp.mpf(1), mp.mpf(0)]
-    return [
-        (1 - q) * above(sign * x / s) + q * above(sign * (x - mean) / s)
-        for mean in (1, mean_of_q)
-        for sign in (1, -1)
-    ]
 
 
 def got(mechanism: Mechanism, edges: np.ndarray) -> np.ndarray:

@@ -105,9 +105,8 @@ def test_the_mu_of_randomised_response_touches_the_corner(epsilon: float, catego
         p, q = response(mpmath.mpf(epsilon), categories)
         quantile = lambda x: mpmath.sqrt(2) * mpmath.erfinv(2 * x - 1)  # noqa: E731
         expected = float(quantile(p[0]) - quantile(q[0]))
-    assert RandomizedResponse(epsilon, categories).gaussian_dp().mu == pytest.approx(
-        expected, rel=1e-12
-    )
+    found = RandomizedResponse(epsilon, categories).gaussian_dp().mu
+    assert found == pytest.approx(expected, rel=1e-12)
     alpha = np.linspace(1e-9, 1 - 1e-9, 500)
     corners = [0, q[0], 1 - p[0], 1], [1, 1 - p[0], q[0], 0]
     polygon = np.interp(alpha, *np.array(corners, dtype=float))
@@ -121,27 +120,11 @@ def test_other_kits_agree():
     theirs = [rdp._laplace_rdp(0.5, order) for order in orders]
     np.testing.assert_allclose(ours.rdp(orders), theirs, rtol=1e-9)
     other = pld.from_laplace_mechanism(2.0, value_discretization_interval=1e-4)
-    for epsilon in (0.0, 0.2, 0.45):
-        found = other.get_delta_for_epsilon(epsilon)
-        assert ours.profile([epsilon])[0, 0] == pytest.approx(found, rel=2e-3)
+    epsilons = [0.0, 0.2, 0.45]
+    found = [other.get_delta_for_epsilon(epsilon) for epsilon in epsilons]
+    assert ours.profile(epsilons)[0] == pytest.approx(found, rel=2e-3)
     # their parameter is the probability of an answer drawn evenly from all
     other = pld.from_randomized_response(5 / (math.e + 4), 5, value_discretization_interval=1e-4)
-    for epsilon in (0.0, 0.5, 0.9):
-        found = other.get_delta_for_epsilon(epsilon)
-        assert RandomizedResponse(1.0, 5).profile([epsilon])[0, 0] == pytest.approx(found, rel=2e-3)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Laplace(1e14), r"scale must lie in \[1e-9, 1e13\]"),
-        (lambda: RandomizedResponse(0.0), "epsilon must be a finite number > 0, got 0.0"),
-        (lambda: RandomizedResponse(1e10), "epsilon must lie in"),
-        (lambda: RandomizedResponse(1.0, 1), "categories must be an integer >= 2, got 1"),
-        (lambda: RandomizedResponse(1.0, 2.5), "categories must be an integer >= 2, got 2.5"),
-        (lambda: RandomizedResponse(1.0, 2, "add-remove"), "adjacency must be one of replace-one"),
-    ],
-)
-def test_bad_values_are_refused_with_their_name(make, message: str):
-    with pytest.raises(ValueError, match=message):
-        make()
+    epsilons = [0.0, 0.5, 0.9]
+    found = [other.get_delta_for_epsilon(epsilon) for epsilon in epsilons]
+    assert RandomizedResponse(1.0, 5).profile(epsilons)[0] == pytest.approx(found, rel=2e-3)

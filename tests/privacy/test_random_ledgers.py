@@ -6,6 +6,7 @@
 import math
 import os
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,7 +31,6 @@ from dpkit.privacy import (
 )
 
 LEDGERS = int(os.environ.get("DPKIT_LEDGERS", "12"))
-CLOSE = 1e-7  # relative, of a closed form in floats
 slowest: list[tuple[float, object]] = []
 
 
@@ -58,20 +58,24 @@ def _told():
         print("slowest:", sorted(slowest, key=lambda one: -one[0])[:3])
 
 
+def holds(ledger: list[Release], delta: float, truth, close: float) -> None:
+    """`truth` gives delta at an epsilon; it is right within a share `close`, by floats."""
+    found = priced(ledger, delta)
+    if math.isfinite(found.epsilon):
+        assert truth(found.epsilon) <= delta * (1 + close), (ledger, delta)
+    if found.lower > 0:
+        assert truth(found.lower) >= delta * (1 - close), (ledger, delta)
+
+
 def test_gaussians_against_one():
     rng = np.random.default_rng(1)
     for _ in range(LEDGERS):
         mus = [within(rng, 1e-3, 20) for _ in range(rng.integers(1, 4))]
         counts = [count(rng) for _ in mus]
-        ledger = [
-            Release(Gaussian(math.sqrt(n) / mu), n) for mu, n in zip(mus, counts, strict=True)
-        ]
-        delta = within(rng, 1e-15, 0.5)
-        found, once = priced(ledger, delta), Gaussian(1 / math.hypot(*mus))
-        if math.isfinite(found.epsilon):
-            assert once.profile([found.epsilon])[0, 0] <= delta * (1 + CLOSE), (ledger, delta)
-        if found.lower > 0:
-            assert once.profile([found.lower])[0, 0] >= delta * (1 - CLOSE), (ledger, delta)
+        noises = [math.sqrt(n) / mu for n, mu in zip(counts, mus, strict=True)]
+        ledger = [Release(Gaussian(z), n) for z, n in zip(noises, counts, strict=True)]
+        once = Gaussian(1 / math.hypot(*mus)).profile
+        holds(ledger, within(rng, 1e-15, 0.5), lambda e, once=once: once([e])[0, 0], 1e-7)
 
 
 def binomial_delta(each: float, releases: int, epsilon: float) -> float:
@@ -88,12 +92,8 @@ def test_randomized_response_against_the_binomial():
     for _ in range(LEDGERS):
         releases = count(rng, 1e5)
         each = within(rng, 1e-3, 4) / math.sqrt(releases)
-        delta = within(rng, 1e-12, 0.5)
-        found = priced([Release(RandomizedResponse(each), releases)], delta)
-        if math.isfinite(found.epsilon):
-            assert binomial_delta(each, releases, found.epsilon) <= delta * (1 + 1e-5), delta
-        if found.lower > 0:
-            assert binomial_delta(each, releases, found.lower) >= delta * (1 - 1e-5), delta
+        ledger = [Release(RandomizedResponse(each), releases)]
+        holds(ledger, within(rng, 1e-12, 0.5), partial(binomial_delta, each, releases), 1e-5)
 
 
 def any_release(rng: np.random.Generator, *, replace: bool) -> Release:
@@ -101,7 +101,7 @@ def any_release(rng: np.random.Generator, *, replace: bool) -> Release:
     adjacency = "replace-one" if replace else "add-remove"
     rate, noise, records = within(rng, 1e-9, 1), within(rng, 0.3, 100), count(rng, 1e6) + 1
     most = int(rng.integers(1, records + 1))
-    both = [
+    any_of = [
         SampledGaussian(noise, rate, adjacency),
         TruncatedPoissonGaussian(noise, rate, most, records, adjacency),
         GroupedGaussian(noise, int(rng.integers(1, 9)), rate, adjacency),
@@ -109,15 +109,13 @@ def any_release(rng: np.random.Generator, *, replace: bool) -> Release:
         DiscreteGaussian(noise, int(rng.integers(1, 5)), adjacency),
         Laplace(within(rng, 1, 1e4), adjacency),
     ]
-    alone = (
-        [WithoutReplacementGaussian(noise, rate), RandomizedResponse(within(rng, 1e-6, 2.0))]
-        if replace
-        else [
-            BallsAndBinsGaussian(noise, count(rng, 1e5) + 1),
-            GroupSampledGaussian(noise, rate, int(rng.integers(1, 9))),
-        ]
-    )
-    chosen = [*both, *alone][rng.integers(len(both) + len(alone))]
+    if replace:
+        any_of.append(WithoutReplacementGaussian(noise, rate))
+        any_of.append(RandomizedResponse(within(rng, 1e-6, 2.0)))
+    else:
+        any_of.append(BallsAndBinsGaussian(noise, count(rng, 1e5) + 1))
+        any_of.append(GroupSampledGaussian(noise, rate, int(rng.integers(1, 9))))
+    chosen = any_of[rng.integers(len(any_of))]
     return Release(chosen, count(rng, 1e6 if isinstance(chosen, Laplace) else 1e9))
 
 

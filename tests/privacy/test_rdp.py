@@ -1,8 +1,6 @@
 """The accountant: conversions against an independent oracle, automatic orders, refusals."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,16 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
-from dpkit.privacy import (
-    Gaussian,
-    Ledger,
-    NoGuarantee,
-    Release,
-    SampledGaussian,
-    conversions,
-    parallel,
-    rdp,
-)
+from dpkit.privacy import Gaussian, Ledger, Release, SampledGaussian, conversions, parallel, rdp
 from dpkit.privacy.ledger import FIXED
 
 OPACUS_ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
@@ -71,16 +60,6 @@ def test_at_every_order_conversions_are_ordered_and_fall_with_delta(order, cost,
     assert np.all(np.diff(np.maximum(found, 0), axis=1) <= 1e-9)
 
 
-def apart(first: Sequence[float], second: Sequence[float], fault: str) -> list[Any]:
-    """Each of both with each of the other; in `make test`, each value at least once."""
-    slow = pytest.mark.slow(fault)
-    return [
-        pytest.param(one, other, marks=[] if i % len(second) == j else [slow])
-        for i, one in enumerate(first)
-        for j, other in enumerate(second)
-    ]
-
-
 def least_rdp(order: float, epsilon: float, delta: float) -> float:
     """The least divergence of two coins at (epsilon, delta), by brute force (Asoodeh et al.)."""
 
@@ -129,23 +108,6 @@ def test_the_guarantee_says_how_it_was_found():
     assert spent.assumptions[-1] == FIXED
 
 
-def test_nothing_released_costs_nothing_at_any_delta():
-    for ledger in ([], [Release(Gaussian(1.0), 0)], [Release(SampledGaussian(1.0, 0.0), 9)]):
-        for delta in (1e-300, 1e-5, 0.999):
-            assert rdp.epsilon(ledger, delta=delta).epsilon == 0
-    assert rdp.delta([], epsilon=0.0).delta == 0
-
-
-def test_no_guarantee_is_infinite_and_epsilon_never_below_0():
-    ledger = [Release(Gaussian(1.0), 5), Release(NoGuarantee("raw labels"))]
-    for name in ("classic", "improved", "optimal"):
-        assert rdp.epsilon(ledger, delta=1e-5, conversion=name).epsilon == math.inf
-        assert rdp.delta(ledger, epsilon=3.0, conversion=name).delta == 1
-        for delta in (0.5, 0.9, 1 - 1e-12):
-            found = rdp.epsilon([Release(Gaussian(1e5))], delta=delta, conversion=name)
-            assert found.epsilon >= 0
-
-
 def test_costs_add_up_and_adjacencies_do_not_mix():
     orders, total = rdp.curve([Release(Gaussian(1.0), 3), Release(Gaussian(2.0), 4)], [2, 8])
     np.testing.assert_allclose(total, orders * (3 / 2 + 4 / 8))
@@ -164,37 +126,8 @@ def test_parallel_parts_cost_the_dearest_or_the_dearest_two():
         parallel()
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda ledger: rdp.epsilon(ledger, delta=0.0), r"delta must lie in \(0, 1\)"),
-        (lambda ledger: rdp.epsilon(ledger, delta=math.nan), "ends excluded, got nan"),
-        (lambda ledger: rdp.delta(ledger, epsilon=-1.0), "epsilon must be a finite number >= 0"),
-        (lambda ledger: rdp.epsilon(ledger, delta=0.1, orders=[1.0]), "orders must be numbers in"),
-        (
-            lambda ledger: rdp.epsilon(ledger, delta=0.1, conversion="best"),
-            "conversion must be one of classic, improved, optimal; got 'best'",
-        ),
-        (
-            lambda ledger: rdp.epsilon([Release(ledger[0].mechanism, 1.5)], delta=0.1),
-            "count must be an integer >= 0, got 1.5",
-        ),
-        (lambda ledger: rdp.epsilon([ledger[0].mechanism], delta=0.1), "a ledger holds Release"),
-    ],
-)
-def test_bad_values_are_refused(call, message: str):
-    with pytest.raises(ValueError, match=message):
-        call([Release(Gaussian(1.0))])
-
-
-@pytest.mark.parametrize(
-    ("rate", "noise"),
-    apart(
-        [1e-9, 1e-7, 1e-5, 1e-3, 0.3, 0.9],
-        [0.3, 0.8, 3.5, 20.0],
-        "a release priced below its profile at one rate and noise alone",
-    ),
-)
+@settings(max_examples=12)
+@given(st.floats(-9, -0.05).map(lambda x: 10**x), st.floats(-0.5, 1.3).map(lambda x: 10**x))
 def test_one_release_is_never_priced_below_its_own_profile(rate: float, noise: float):
     """The exact delta at the epsilon that is claimed, both directions, is at most delta."""
     mechanism = SampledGaussian(noise, rate)

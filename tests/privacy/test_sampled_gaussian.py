@@ -27,14 +27,13 @@ POINTS = {  # (q, noise): orders; the first three rows hold those at which other
     (0.999, 1.0): [1.7, 6.0],
     (1e-7, 3.0): [1.5, 30.0],
     (0.02, 0.15): [1.02, 2.0],
+    (0.02, 20.0): [10.9, 58.5],
 }
 CASES = [(q, noise, order) for (q, noise), orders in POINTS.items() for order in orders]
 NEIGHBOURS: tuple[Adjacency, ...] = get_args(Adjacency)
 
 
-def by_quadrature(
-    q: float, noise: float, order: float, adjacency: Adjacency = "add-remove"
-) -> float:
+def by_quadrature(q, noise, order, adjacency: Adjacency = "add-remove") -> float:
     """log(integral of P^order Q^(1 - order)) / (order - 1), by Gauss-Legendre with 40 digits.
 
     P = (1-q) N(0, noise^2) + q N(1, noise^2); Q is N(0, noise^2) under add-remove and
@@ -95,22 +94,15 @@ def test_the_quadrature_itself_gives_the_known_closed_forms():
             assert by_quadrature(1.0, noise, order, adjacency) == pytest.approx(expected, rel=1e-14)
     with mpmath.workdps(40):
         q, variance = mpmath.mpf(0.003), mpmath.mpf(1.7) ** 2
-        total = mpmath.fsum(
-            mpmath.binomial(40, k)
-            * (1 - q) ** (40 - k)
-            * q**k
-            * mpmath.exp((k * k - k) / (2 * variance))
-            for k in range(41)
-        )
-        expected = float(mpmath.log(total) / 39)
+        chances = [mpmath.binomial(40, k) * (1 - q) ** (40 - k) * q**k for k in range(41)]
+        powers = (p * mpmath.exp((k * k - k) / (2 * variance)) for k, p in enumerate(chances))
+        expected = float(mpmath.log(mpmath.fsum(powers)) / 39)
     assert by_quadrature(0.003, 1.7, 40.0) == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize(("q", "noise", "order"), CASES)
 @pytest.mark.parametrize("adjacency", NEIGHBOURS)
-def test_the_price_equals_the_definition(
-    q: float, noise: float, order: float, adjacency: Adjacency
-):
+def test_the_price_equals_the_definition(q, noise, order, adjacency):
     priced = SampledGaussian(noise, q, adjacency).rdp([order])[0]
     assert priced == pytest.approx(by_quadrature(q, noise, order, adjacency), rel=1e-11, abs=0)
 
@@ -140,8 +132,8 @@ def test_orders_priced_together_cost_what_each_costs_alone(adjacency: Adjacency)
     ratio=st.floats(1.0005, 1.08),
     adjacency=st.sampled_from(NEIGHBOURS),
 )
-def test_over_a_fine_net_it_is_positive_and_grows_and_its_moment_is_convex(
-    q: float, noise: float, start: float, ratio: float, adjacency: Adjacency
+def test_over_a_fine_net_it_grows_up_to_the_unsampled_and_its_moment_is_convex(
+    q, noise, start, ratio, adjacency
 ):
     """(alpha - 1) rdp is a log-moment, convex in alpha by Hölder: the search for orders needs it.
 
@@ -152,6 +144,7 @@ def test_over_a_fine_net_it_is_positive_and_grows_and_its_moment_is_convex(
     rdp = SampledGaussian(noise, q, adjacency).rdp(orders)
     assert (rdp > 0).all()
     assert (np.diff(rdp) >= -1e-12 * rdp[1:]).all()
+    assert (rdp <= Gaussian(noise, adjacency).rdp(orders) * (1 + 1e-12)).all()
     moment = (orders - 1) * rdp
     slopes, error = np.diff(moment) / np.diff(orders), 1e-12 * moment[1:] / np.diff(orders)
     assert (np.diff(slopes) >= -(error[1:] + error[:-1])).all()
@@ -166,10 +159,9 @@ def test_a_price_below_the_smallest_float_is_rounded_up():
 
 def test_an_order_with_too_many_points_costs_as_if_nothing_were_sampled():
     orders = [1e5 + 0.5, 5e5]
-    rdp = SampledGaussian(1.0, 0.01, "replace-one").rdp(orders)
-    np.testing.assert_array_equal(rdp, Gaussian(1.0, "replace-one").rdp(orders))
-    beside_others = SampledGaussian(1.0, 0.01, "replace-one").rdp([2.5, *orders])
-    np.testing.assert_array_equal(beside_others[1:], rdp)
+    price, unsampled = SampledGaussian(1.0, 0.01, "replace-one").rdp, Gaussian(1.0, "replace-one")
+    for found in (price(orders), price([2.5, *orders])[1:]):  # alone, and beside others
+        np.testing.assert_array_equal(found, unsampled.rdp(orders))
 
 
 @pytest.mark.parametrize("price", [renyi_integrals.add_remove, renyi_integrals.replace_one])
@@ -180,3 +172,59 @@ def test_a_failed_integral_is_an_exception(price, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(renyi_integrals, "_log_excess", one_nan)
     with pytest.raises(ArithmeticError, match="could not be computed"):
         price(np.array([2.5]), q=0.1, noise=1.0)
+
+
+def test_the_ends_of_the_sample_rate():
+    orders = [1.5, 2, 64]
+    for adjacency in NEIGHBOURS:
+        none, near, all_of = (
+            SampledGaussian(1.3, rate, adjacency).rdp(orders) for rate in (0.0, 1 - 1e-12, 1.0)
+        )
+        assert (none == 0).all()
+        np.testing.assert_array_equal(all_of, Gaussian(1.3, adjacency).rdp(orders))
+        np.testing.assert_allclose(near[:2], all_of[:2], rtol=1e-9)
+
+
+def test_tiny_costs_keep_their_digits():
+    """log(A) / (alpha - 1) is alpha q^2 (exp(1 / noise^2) - 1) / 2 to first order."""
+    q, noise = 1e-9, 3.0
+    first = np.array([1.0001, 1.5, 2.0, 9.0]) * q**2 * math.expm1(1 / noise**2) / 2
+    rdp = SampledGaussian(noise, q).rdp([1.0001, 1.5, 2.0, 9.0])
+    np.testing.assert_allclose(rdp, first, rtol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.01, 0.05, 1e4])
+def test_extreme_noise_stays_a_number(noise: float):
+    for adjacency in NEIGHBOURS:
+        mechanism = SampledGaussian(noise, 0.01, adjacency)
+        rdp = mechanism.rdp([1.0001, 1.5, 2, 10.9, 64, 1024])
+        assert np.isfinite(rdp).all()
+        assert (np.diff(rdp) > 0).all()
+
+
+@pytest.mark.parametrize("q", [1e-12, 0.05, 0.9999])
+def test_little_noise_needs_only_the_peaks(q: float, monkeypatch: pytest.MonkeyPatch):
+    """With little noise only windows around the peaks are summed: the same as summing all."""
+    orders = np.array([1.0001, 1.3, 2.5, 4.5])
+    for price in (renyi_integrals.add_remove, renyi_integrals.replace_one):
+        monkeypatch.setattr(renyi_integrals, "FAR_APART", 0.1)
+        windows = price(orders, q=q, noise=0.06)
+        monkeypatch.setattr(renyi_integrals, "FAR_APART", 0.0)
+        np.testing.assert_allclose(windows, price(orders, q=q, noise=0.06), rtol=1e-12)
+
+
+def test_gaussian_moves_twice_as_far_under_replace_one():
+    """Its exact epsilon at noise 1, delta 1e-5 is 9.9973, not the 4.7 of a shift of one clip."""
+    profile = Gaussian(1.0, "replace-one").profile([9.99, 9.9973, 10.0])[0]
+    assert profile[0] > 1e-5 > profile[2]
+    assert profile[1] == pytest.approx(1e-5, rel=1e-4)
+    np.testing.assert_allclose(Gaussian(1.0, "replace-one").rdp([2]), 4 * Gaussian(1.0).rdp([2]))
+
+
+@pytest.mark.parametrize("adjacency", NEIGHBOURS)
+def test_a_profile_far_out_is_no_failed_computation(adjacency):
+    """exp(1000) overflows, and delta is all the same about the sample rate."""
+    found = SampledGaussian(0.02, 0.5, adjacency).profile([1000.0, math.inf])
+    assert found[0] == pytest.approx([0.5, 0.0], abs=1e-6)
+    assert (Gaussian(1.0, adjacency).profile([math.inf]) == 0).all()
+    assert Gaussian(0.02, adjacency).profile([1000.0])[0, 0] == pytest.approx(1.0)

@@ -1,7 +1,5 @@
 """What samplers tell an accountant, and what they are priced as."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -21,43 +19,18 @@ KINDS = [PoissonSampling, ShuffledBatches, FixedSizeBatches]
 ORDERS = [1.5, 2.0, 4.0, 16.0, 100.0]
 
 
-def test_the_rate_follows_from_public_numbers_which_are_numbers_of_records():
-    """Infinitely many records would make every batch empty, and free."""
+def test_the_rate_follows_from_public_numbers():
     batches = PoissonSampling(600)
     assert sample_rate(batches, public_size=60_000) == 0.01
     assert (batches.assumptions, ShuffledBatches(600).assumptions) == ((), (SHUFFLED_AS_POISSON,))
-    with pytest.raises(ValueError, match="expected_batch_size must be <= public_size, got 600"):
-        sample_rate(batches, public_size=599)
-    for public_size in (math.nan, -1, 0, math.inf, 60_000.5):
-        with pytest.raises(ValueError, match="public_size must be an integer >= 1, got"):
-            sample_rate(batches, public_size=public_size)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [0, -3, math.nan, math.inf, 1.5, 64.0, True, "64", None])
-def test_a_batch_that_is_no_number_of_records_is_refused(kind, size):
-    with pytest.raises(ValueError, match="expected_batch_size must be an integer >= 1, got"):
-        kind(size)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("integer", [int, np.int64, np.int32])
-def test_a_batch_of_any_kind_of_integer_is_allowed(kind, integer):
-    assert sample_rate(kind(integer(60)), public_size=600) == 0.1
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_poisson_batches_are_the_sampled_gaussian(adjacency):
     step = mechanism(PoissonSampling(600, adjacency), noise_multiplier=1.1, public_size=60_000)
     assert step == SampledGaussian(1.1, 0.01, adjacency)
-    # an assumption that is not needed is not told
-    same = mechanism(
-        PoissonSampling(600, adjacency),
-        noise_multiplier=1.1,
-        public_size=60_000,
-        assume=(SHUFFLED_AS_POISSON,),
-    )
-    assert same == step
+    run = {"noise_multiplier": 1.1, "public_size": 60_000, "assume": (SHUFFLED_AS_POISSON,)}
+    assert mechanism(PoissonSampling(600, adjacency), **run) == step  # not needed, so not told
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -67,13 +40,10 @@ def test_what_is_assumed_is_in_the_guarantee(price, adjacency):
     with pytest.raises(Unsupported, match=r"pass assume=\(SHUFFLED_AS_POISSON,\) to price"):
         mechanism(ShuffledBatches(600, adjacency), **run)
     step = mechanism(ShuffledBatches(600, adjacency), **run, assume=(SHUFFLED_AS_POISSON,))
-    found = price([Release(step, 100), Release(SampledGaussian(2.0, 0.1, adjacency))], delta=1e-5)
-    assert found.assumptions[0] == SHUFFLED_AS_POISSON
-    assert found.assumptions[1:] == (*SampledGaussian(2.0, 0.1, adjacency).assumptions, FIXED)
-    as_poisson = [
-        Release(SampledGaussian(1.1, 0.01, adjacency), 100),
-        Release(SampledGaussian(2.0, 0.1, adjacency)),
-    ]
+    other = SampledGaussian(2.0, 0.1, adjacency)
+    found = price([Release(step, 100), Release(other)], delta=1e-5)
+    assert found.assumptions == (SHUFFLED_AS_POISSON, *other.assumptions, FIXED)
+    as_poisson = [Release(SampledGaussian(1.1, 0.01, adjacency), 100), Release(other)]
     assert found.epsilon == price(as_poisson, delta=1e-5).epsilon
     assert found.adjacency == adjacency
 
@@ -89,34 +59,6 @@ def test_what_assumes_more_costs_the_same():
     assert (told.privacy_loss().masses(edges) == bare.privacy_loss().masses(edges)).all()
     assert told.gaussian_dp() == bare.gaussian_dp()
     assert len({told, Assuming(bare, ("the moon is full",)), Assuming(bare, ())}) == 2
-
-
-@pytest.mark.parametrize(
-    ("assume", "message"),
-    [
-        (("poisson",), "assume must be one of shuffled batches priced as Poisson batches"),
-        (SHUFFLED_AS_POISSON, "assume must be a tuple"),
-    ],
-)
-def test_an_assumption_has_its_name(assume, message):
-    with pytest.raises(ValueError, match=message):
-        mechanism(ShuffledBatches(5), noise_multiplier=1.0, public_size=50, assume=assume)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf])
-def test_a_step_needs_noise(kind, noise):
-    with pytest.raises(ValueError, match="noise_multiplier must be a finite number > 0"):
-        mechanism(kind(5), noise_multiplier=noise, public_size=50, assume=(SHUFFLED_AS_POISSON,))
-
-
-def test_fixed_sizes_compare_data_sets_of_one_size():
-    assert FixedSizeBatches(600).adjacency == "replace-one"
-    with pytest.raises(ValueError, match="adjacency must be one of replace-one"):
-        FixedSizeBatches(600, adjacency="add-remove")
-    for kind in (PoissonSampling, ShuffledBatches):
-        with pytest.raises(ValueError, match="adjacency must be one of add-remove, replace-one"):
-            kind(600, **{"adjacency": "swap"})
 
 
 @pytest.mark.parametrize("noise", [0.7, 1.0, 4.0])

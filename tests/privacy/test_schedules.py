@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpkit.privacy import Release, SampledGaussian, Unsupported, rdp
+from dpkit.privacy import Release, SampledGaussian, rdp
 from dpkit.privacy.sampling import PoissonSampling, mechanism
 from dpkit.privacy.schedules import (
     Constant,
@@ -39,37 +39,9 @@ def test_values_are_those_of_the_formula(schedule, expected):
     assert found.tolist() == [schedule(step) for step in range(40)]
 
 
-def test_values_of_no_step_and_of_bad_steps():
+def test_values_of_no_step_and_of_the_last():
     assert values(Constant(1.0), steps=0).shape == (0,)
     assert values(Linear(1.0, 0.0, over=20_000), steps=20_001)[-1] == 0.0
-    for steps in (-1, 2.5, NAN):
-        with pytest.raises(ValueError, match="steps must be an integer >= 0"):
-            values(Constant(1.0), steps=steps)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Constant(NAN), "value must be a finite number, got nan"),
-        (lambda: Constant(INF), "value must be a finite number, got inf"),
-        (lambda: Linear(NAN, 1.0, 5), "start must be a finite number, got nan"),
-        (lambda: Linear(1.0, NAN, 5), "end must be a finite number, got nan"),
-        (lambda: Linear(1.0, 1.0, NAN), "over must be >= 1"),
-        (lambda: ExponentialDecay(NAN, 0.1), "start must be a finite number > 0, got nan"),
-        (lambda: ExponentialDecay(1.0, NAN), "rate must be a finite number >= 0, got nan"),
-        (lambda: ExponentialDecay(1.0, -0.1), "rate must be"),
-        (lambda: TimeDecay(0.0, 0.1), "start must be a finite number > 0"),
-        (lambda: TimeDecay(1.0, NAN), "rate must be"),
-        (lambda: StepDecay(NAN, 0.5, 10), "start must be"),
-        (lambda: StepDecay(1.0, NAN, 10), "factor must be"),
-        (lambda: StepDecay(1.0, 1.5, 10), "factor must lie in"),
-        (lambda: StepDecay(1.0, 0.5, 0), "every must be an integer >= 1"),
-        (lambda: StepDecay(1.0, 0.5, NAN), "every must be an integer >= 1"),
-    ],
-)
-def test_bad_schedules_are_refused(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()
 
 
 def sampled(noise):
@@ -80,9 +52,8 @@ def test_equal_noises_become_one_release():
     ledger = noise_ledger(lambda t: 1.0 if 10 <= t < 25 else 2.0, steps=30, release=sampled)
     assert ledger == [Release(sampled(2.0), 15), Release(sampled(1.0), 15)]
     assert noise_ledger(Constant(1.5), steps=0, release=sampled) == []
-    assert noise_ledger(Constant(1.5), steps=10**5, release=sampled) == [
-        Release(sampled(1.5), 10**5)
-    ]
+    many = noise_ledger(Constant(1.5), steps=10**5, release=sampled)
+    assert many == [Release(sampled(1.5), 10**5)]
 
 
 def test_a_changing_noise_costs_the_sum_of_its_steps():
@@ -103,30 +74,6 @@ def test_the_ledger_takes_any_sampling():
 
     stepwise = noise_ledger(StepDecay(2.0, 0.5, every=100), steps=200, release=release)
     assert stepwise == [Release(sampled(2.0), 100), Release(sampled(1.0), 100)]
-    least = rdp.epsilon([Release(sampled(2.0), 200)], delta=1e-5).epsilon
-    most = rdp.epsilon([Release(sampled(1.0), 200)], delta=1e-5).epsilon
-    assert least < rdp.epsilon(stepwise, delta=1e-5).epsilon < most
-
-
-@pytest.mark.parametrize(
-    ("schedule", "words"),
-    [
-        (Linear(2.0, 0.0, over=10), "step 10 .*noise_multiplier must be a finite number > 0"),
-        (lambda step: NAN if step == 3 else 1.0, "step 3 .* got nan"),
-        (lambda step: INF if step == 4 else 1.0, "step 4 .* got inf"),
-        (ExponentialDecay(1.0, 10.0), r"step 3 .*\[1e-9, 1e13\]"),  # e^-30 is no noise
-    ],
-)
-def test_a_noise_that_is_none_is_refused_with_its_step(schedule, words):
-    with pytest.raises(ValueError, match=words):
-        noise_ledger(schedule, steps=20, release=sampled)
-
-
-def test_a_noise_is_refused_whatever_prices_it_and_what_has_no_price_stays_unsupported():
-    def release(noise):
-        raise Unsupported("no price is known of this")
-
-    with pytest.raises(ValueError, match="step 3 of the schedule: noise_multiplier must be"):
-        noise_ledger(Linear(3.0, 0.0, over=3), steps=9, release=lambda _: sampled(1.0))
-    with pytest.raises(Unsupported, match=r"step 0 .* no price is known"):
-        noise_ledger(Constant(1.0), steps=1, release=release)
+    ledgers = [[Release(sampled(2.0), 200)], stepwise, [Release(sampled(1.0), 200)]]
+    least, found, most = (rdp.epsilon(ledger, delta=1e-5).epsilon for ledger in ledgers)
+    assert least < found < most

@@ -14,10 +14,8 @@ from dpkit.privacy import (
     RandomizedResponse,
     Release,
     SampledGaussian,
-    Unsupported,
     gdp,
     moments,
-    parallel,
     pld,
     rdp,
     tradeoff,
@@ -94,16 +92,13 @@ def test_curves_of_accountants_lie_below_the_exact_one_and_close():
     alphas = ALPHAS[2:-1]
     noise, count = 3.0, 9
     ledger, expected = [Release(Gaussian(noise), count)], ndtr(-ndtri(alphas) - 1.0)
-    found = {
-        accountant: tradeoff.curve(ledger, alphas, accountant=accountant)
-        for accountant in (gdp.delta, rdp.delta)
-    }
-    for one in found.values():
+    close, loose = (tradeoff.curve(ledger, alphas, accountant=a) for a in (gdp.delta, rdp.delta))
+    for one in (close, loose):
         assert (one <= expected * (1 + 1e-12)).all()
-    np.testing.assert_allclose(found[gdp.delta], expected, atol=2e-3)
-    assert (found[rdp.delta] > 0.5 * expected).all()  # what RDP loses by its conversion
+    np.testing.assert_allclose(close, expected, atol=2e-3)
+    assert (loose > 0.5 * expected).all()  # what RDP loses by its conversion
     some = tradeoff.curve(ledger, alphas, accountant=gdp.delta, epsilons=[0.5, 2.0])
-    assert (some <= found[gdp.delta] + 1e-3).all()
+    assert (some <= close + 1e-3).all()
     few = tradeoff.curve(ledger, [0.05], accountant=pld.delta, epsilons=[0.8, 1.1, 1.4])
     assert 0.9 * ndtr(-ndtri(0.05) - 1) < few[0] <= ndtr(-ndtri(0.05) - 1)
 
@@ -133,65 +128,6 @@ def test_no_guarantee_hides_nothing_and_nothing_released_shows_nothing():
     assert (tradeoff.exact(NoGuarantee("x"), ALPHAS) == 0).all()
     assert (tradeoff.curve([Release(NoGuarantee("x"))], ALPHAS, accountant=rdp.delta) == 0).all()
     nothing = tradeoff.exact(SampledGaussian(1.0, 0.0), ALPHAS)
-    np.testing.assert_allclose(nothing, [1 - ALPHAS] * 2, atol=1e-14)
-    np.testing.assert_allclose(
-        tradeoff.curve([], ALPHAS, accountant=rdp.delta), 1 - ALPHAS, atol=1e-15
-    )
-    hidden = tradeoff.exact(Gaussian(1e9), [0.25])
-    assert (hidden <= 0.75).all()
-
-
-class Broken(Gaussian):
-    """A mechanism whose computation fails."""
-
-    def profile(self, epsilons):
-        return np.full((2, len(epsilons)), math.nan)
-
-
-ONE = [Release(Gaussian(1.0))]
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: tradeoff.exact(Gaussian(1.0), [1.1]), ValueError, r"type I errors in \[0, 1\]"),
-        (lambda: tradeoff.exact(Gaussian(1.0), [math.nan]), ValueError, "type I errors"),
-        (lambda: tradeoff.exact(Broken(1.0), [0.1]), ArithmeticError, "is NaN"),
-        (lambda: tradeoff.exact(parallel(ONE)[0].mechanism, [0.1]), Unsupported, "profile is not"),
-        (
-            lambda: tradeoff.curve(ONE, [-0.1], accountant=rdp.delta),
-            ValueError,
-            r"type I errors in \[0, 1\]",
-        ),
-        (
-            lambda: tradeoff.profile(ONE, [-1.0], accountant=rdp.delta),
-            ValueError,
-            "epsilon must be a finite number >= 0",
-        ),
-        (
-            lambda: tradeoff.profile(ONE, 1.0, accountant=rdp.delta),
-            ValueError,
-            "epsilons must be a list",
-        ),
-        (
-            lambda: tradeoff.profile(
-                ONE,
-                [1.0],
-                accountant=lambda x, epsilon: rdp.delta(x, epsilon=1)._replace(delta=math.nan),
-            ),
-            ArithmeticError,
-            "is NaN",
-        ),
-        (
-            lambda: tradeoff.from_profile([1.0], [0.1, 0.2], [0.5]),
-            ValueError,
-            "lists of one length",
-        ),
-        (lambda: tradeoff.from_profile([], [], [0.5]), ValueError, "lists of one length"),
-        (lambda: tradeoff.from_profile([-1.0], [0.1], [0.5]), ValueError, "epsilons must be"),
-        (lambda: tradeoff.from_profile([1.0], [math.nan], [0.5]), ValueError, "deltas must be"),
-    ],
-)
-def test_bad_values_are_refused(call, error, message: str):
-    with pytest.raises(error, match=message):
-        call()
+    for curve in (*nothing, tradeoff.curve([], ALPHAS, accountant=rdp.delta)):
+        np.testing.assert_allclose(curve, 1 - ALPHAS, atol=1e-14)
+    assert (tradeoff.exact(Gaussian(1e9), [0.25]) <= 0.75).all()

@@ -235,7 +235,8 @@ class SampledGaussian:
 def effective_noise(noise_multipliers: tuple[float, ...]) -> float:
     """The one multiplier that protects as much as all together: 1 / sqrt(sum 1 / z_i^2).
 
-    Xu et al. 2019 (AdaDP), Lemma 1.
+    Dividing every coordinate by its own noise turns N(0, diag(sigma_i^2)) into N(0, 1), and the
+    distance a record moves by into sqrt(sum s_i^2 / sigma_i^2) (Xu et al. 2019, AdaDP, Lemma 1).
     """
     least = min(noise_multipliers)  # taken out, so that no square overflows
     return least / math.sqrt(math.fsum((least / z) ** 2 for z in noise_multipliers))
@@ -247,7 +248,8 @@ class DiagonalGaussian(PricedAsOne):
 
     The same price as one Gaussian with 1 / sigma_*^2 = sum s_i^2 / sigma_i^2 (Xu et al. 2019,
     Lemma 1). A record added or removed moves coordinate i by s_i; a record replaced, by 2 s_i,
-    which `adjacency` accounts for: the ratios stay those of the clipping bounds s_i.
+    which `adjacency` accounts for: the ratios stay those of the clipping bounds s_i. Every price
+    is exact: see Gaussian.
 
     Args:
         noise_multipliers: sigma_i / s_i of each coordinate, each > 0.
@@ -288,6 +290,7 @@ class GroupedGaussian(PricedAsOne):
     Noise of deviation z_i C_i lies on group i. All groups read the same batch, so a record moves
     them together: with one multiplier z, as one Gaussian with noise z C on a sum that moves by
     C sqrt(k), of multiplier z / sqrt(k). Pricing one group alone is k times too cheap in RDP.
+    Its prices are SampledGaussian's: mu is exact without sampling, else the limit of many steps.
 
     Args:
         noise_multiplier: z, for every group, or a tuple with each group's own.

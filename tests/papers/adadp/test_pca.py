@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpkit import datasets
 from dpkit.papers.adadp import pca
-from dpkit.privacy import Gaussian, NoGuarantee, Release, normals, pld
+from dpkit.privacy import Gaussian, NoGuarantee, Release, pld
 
 LEAST_P = 1e-8
 
@@ -133,24 +133,6 @@ def test_the_noise_of_what_is_released_has_its_deviation_and_is_independent(monk
     assert stats.kstest(smooth, "norm").pvalue > LEAST_P
     products = (noise.T @ noise / len(noise) ** 0.5)[np.triu_indices(10, 1)]
     assert min(two_sided(stats.norm(), product) for product in products) * 45 > LEAST_P
-
-
-def test_what_is_released_lies_on_a_grid_that_the_records_do_not_move():
-    sums = rng(10).standard_normal(2_000) * 40
-    noisy = normals.noised(sums, noise_std=3.0, rng=rng(11))
-    alone = normals.noised(0 * sums, noise_std=3.0, rng=rng(11))
-    assert (noisy * 16 == np.round(noisy * 16)).all()  # 1/16: 2 / 2^5
-    assert np.abs(noisy - alone - sums).max() <= 1 / 16
-    assert (normals.noised(sums, noise_std=0.0, rng=rng()) == sums).all()
-    with pytest.raises(ValueError, match=r"noise_std must be >= 0 and finite, got nan"):
-        normals.noised(sums, noise_std=np.nan, rng=rng())
-
-
-def test_the_law_goes_on_where_the_tail_begins(monkeypatch):
-    for tail in (0.3, 2.5):
-        monkeypatch.setattr(normals, "TAIL", tail)
-        draws = normals.standard_normals(100_000, rng=rng(12))
-        assert stats.kstest(draws, "norm").pvalue > LEAST_P
 
 
 # What is refused

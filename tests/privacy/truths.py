@@ -1,0 +1,60 @@
+"""Truths that several tests ask for, in as many digits as mpmath has: the sampled Gaussian."""
+
+import mpmath as mp
+
+
+def above(z: mp.mpf) -> mp.mpf:
+    """What a standard normal has above z."""
+    return mp.erfc(z / mp.sqrt(2)) / 2
+
+
+def tails(noise, rate, adjacency: str, loss) -> list[mp.mpf]:
+    """Beyond a loss: P above, P below, Q above, Q below; the definition solved for the output."""
+    s, q = mp.mpf(noise), mp.mpf(rate)
+    mean_of_q = 0 if adjacency == "add-remove" else -1
+    if mean_of_q == 0:  # (1-q) + q exp((2x - 1) / (2 s^2)) = exp(loss)
+        ratio = (mp.exp(loss) - (1 - q)) / q
+        x = s * s * mp.log(ratio) + mp.mpf(1) / 2 if ratio > 0 else -mp.inf
+    else:  # with y = exp(x / s^2), c = q exp(-1 / (2 s^2)):  1-q + c y = exp(loss) (1-q + c / y)
+        c, e = q * mp.exp(-1 / (2 * s * s)), mp.exp(loss)
+        b = (1 - q) * (e - 1)
+        root = mp.sqrt(b * b + 4 * c * c * e)
+        y = (b + root) / (2 * c) if b > 0 else 2 * c * e / (root - b)
+        x = s * s * mp.log(y)
+    if x == -mp.inf:
+        return [mp.mpf(1), mp.mpf(0), mp.mpf(1), mp.mpf(0)]
+    return [
+        (1 - q) * above(sign * x / s) + q * above(sign * (x - mean) / s)
+        for mean in (1, mean_of_q)
+        for sign in (1, -1)
+    ]
+
+
+def direction(noise, rate, epsilon, sign: int = 1, adjacency: str = "add-remove") -> mp.mpf:
+    """delta(epsilon) of P against Q (sign 1) or the reverse; Q of add-remove has no record."""
+    p, p_below, q, q_below = tails(noise, rate, adjacency, sign * mp.mpf(epsilon))
+    more, less = (p, q) if sign > 0 else (q_below, p_below)
+    return more - mp.exp(mp.mpf(epsilon)) * less
+
+
+def larger(noise, rate, epsilon, adjacency: str = "add-remove") -> mp.mpf:
+    return max(direction(noise, rate, epsilon, sign, adjacency) for sign in (1, -1))
+
+
+def epsilon_where(delta_of, delta: float) -> mp.mpf:
+    """The epsilon of a falling delta_of, by bisection; 0 where delta is large enough."""
+    low, high = mp.mpf(0), mp.mpf(1)
+    if delta_of(low) <= delta:
+        return low
+    while delta_of(high) > delta:
+        low, high = high, high * 2
+    for _ in range(70):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
+    return high
+
+
+def gaussian_epsilon(noise, delta: float) -> mp.mpf:
+    """Of one Gaussian release (Balle, Wang 2018, Thm 5), with 40 digits."""
+    with mp.workdps(40):
+        return epsilon_where(lambda e: direction(noise, 1, e), delta)
