@@ -253,7 +253,7 @@ a Poisson number of runs with a delta at too large an epsilon
 +math.log1p(2 / (a - 1))
 == training/checkpoint/__init__.py
 ranks that go on count steps anew
-@ training/test_ranks.py::test_both_ranks_go_on_after_a_stop_with_each_step_charged_once
+@ training/test_distributed.py::test_both_ranks_go_on_after_a_stop_with_each_step_charged_once
 -Follower(rng, step=step_,
 +Follower(rng, step=0,
 == commands/train.py
@@ -263,7 +263,7 @@ all ranks write the generator
 +first = True
 == training/distributed.py
 all ranks clip the same share of a batch
-@ training/test_ranks.py::test_two_ranks_train_as_one_process_does
+@ training/test_distributed.py::test_two_ranks_train_as_one_process_does
 -share = (x[rank::world] for x in inputs)
 +share = (x[::world][: len(x[rank::world])] for x in inputs)
 == private/model.py

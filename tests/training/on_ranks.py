@@ -1,4 +1,4 @@
-"""A small private GAN, trained by as many processes as test_ranks.py starts; see `main`."""
+"""A small private GAN, trained by as many processes as test_distributed.py starts; see `main`."""
 
 import os
 import signal
