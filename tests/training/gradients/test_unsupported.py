@@ -1,6 +1,5 @@
 """What cannot be clipped example by example is refused in a sentence, with the remedy."""
 
-import warnings
 from functools import partial
 from threading import Thread
 
@@ -149,80 +148,68 @@ def test_losses_that_are_not_one_an_example(network, loss, shape):
         per_example(network, loss, normal(8, 6))
 
 
-@pytest.mark.parametrize("loss", [lambda out, y: squares(out - y), mse_loss, nn.MSELoss()])
-def test_a_loss_of_outputs_and_labels(loss):
-    with pytest.raises(TypeError, match=r"one argument.*lambda out: f\(out, labels\)"):
-        per_example(linear(), loss, normal(8, 6))
-
-
-def test_labels_that_the_network_does_not_take():
+def test_a_loss_of_outputs_and_labels_or_labels_that_the_network_does_not_take():
+    for loss in (lambda out, y: squares(out - y), mse_loss, nn.MSELoss()):
+        with pytest.raises(TypeError, match=r"one argument.*lambda out: f\(out, labels\)"):
+            per_example(linear(), loss, normal(8, 6))
     with pytest.raises(TypeError, match=r"Linear does not take 2 inputs.*return the loss"):
         per_example(linear(), squares, normal(8, 6), torch.arange(8))
 
 
-def test_packs_of_examples_are_refused():
+def test_packs_of_examples_and_critics_with_several_scores_are_refused():
     packs = Calls(lambda parts, x: parts[0](x.view(-1, 12)), nn.Linear(12, 1))
     with pytest.raises(ValueError, match=r"got \(4,\).*no packs"):
         per_example(packs, squares, normal(8, 6))
     with pytest.raises(ValueError, match="no packs"):
         penalty(packs, normal(8, 6))
-
-
-def test_a_critic_with_several_scores_is_refused():
     for critic in (linear(4), slow(linear(4))):
         with pytest.raises(ValueError, match="one number for each example"):
             penalty(critic, normal(8, 6))
 
 
-class Attention(nn.Module):
-    """Flash attention, whose derivative torch cannot differentiate."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.query, self.score = nn.Linear(6, 8), nn.Linear(8, 1)
-
-    def forward(self, x):
-        query = self.query(x).unflatten(2, (2, 4)).transpose(1, 2)
-        return self.score(scaled_dot_product_attention(query, query, query).mean(2).flatten(1))
-
-
 def test_attention_with_a_penalty_needs_the_formula_itself():
-    found, _ = penalty(Attention(), normal(8, 5, 6))
+    """Flash attention's derivative torch cannot differentiate."""
+
+    def attention(parts, x):
+        query = parts[0](x).unflatten(2, (2, 4)).transpose(1, 2)
+        return parts[1](scaled_dot_product_attention(query, query, query).mean(2).flatten(1))
+
+    critic = Calls(attention, nn.Linear(6, 8), nn.Linear(8, 1))
     with pytest.raises(UnsupportedLayer, match=r"sdpa_kernel\(SDPBackend.MATH\)"):
-        found.norms()
+        penalty(critic, normal(8, 5, 6))[0].norms()
     with sdpa_kernel(SDPBackend.MATH):
-        found, _ = penalty(Attention(), normal(8, 5, 6))
-        assert found.norms().isfinite().all()
+        assert penalty(critic, normal(8, 5, 6))[0].norms().isfinite().all()
 
 
-@pytest.mark.parametrize("network", [linear(1), slow(linear(1))])
-def test_autocast_is_refused(network):
-    for of in (partial(per_example, network, squares), partial(penalty, network)):
-        with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(HalfPrecision, match="off"):
-            of(normal(8, 6))
+def test_half_precision_and_autocast_are_refused():
+    """Of the network's numbers, around it, and inside it."""
+    inputs, autocast = normal(8, 6), partial(torch.autocast, "cpu", dtype=torch.bfloat16)
+    for dtype in (torch.float16, torch.bfloat16):
+        with pytest.raises(HalfPrecision, match="call float"):
+            per_example(linear().to(dtype), squares, inputs.to(dtype))
+    with pytest.raises(HalfPrecision, match="autocast"), autocast(), capture(linear()) as captured:
+        captured.layers[0](inputs)
+    for network in (linear(1), slow(linear(1))):
+        for of in (partial(per_example, network, squares), partial(penalty, network)):
+            with autocast(), pytest.raises(HalfPrecision, match="off"):
+                of(inputs)
 
+    def half(parts, x):
+        with autocast():
+            return parts[0](x)
 
-def half_inside(parts, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        return parts[0](x)
-
-
-def test_autocast_inside_the_network_is_refused():
     with pytest.raises(HalfPrecision, match="autocast"):
-        per_example(Calls(half_inside, linear()), lambda o: squares(o.float()), normal(8, 6))
+        per_example(Calls(half, linear()), lambda o: squares(o.float()), inputs)
     with pytest.raises(HalfPrecision, match=r"losses are torch.bfloat16"):
-        per_example(Calls(half_inside, slow(linear())), squares, normal(8, 6))
+        per_example(Calls(half, slow(linear())), squares, inputs)
 
 
+@pytest.mark.filterwarnings("error:.*parameters beside.*")
 @pytest.mark.parametrize("network", [slow(linear(1)), linear(1)])
 def test_not_a_number_is_not_blamed_on_the_network(network):
-    features = torch.full((8, 6), torch.nan)
-    rule = FlatClipping(1.0)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*parameters beside.*")
-        for of in (partial(per_example, network, squares), partial(penalty, network)):
-            found = clipped_sum(of, features, rule=rule)
-            assert all((total == 0).all() for total in found.sums)
+    for of in (partial(per_example, network, squares), partial(penalty, network)):
+        found = clipped_sum(of, torch.full((8, 6), torch.nan), rule=FlatClipping(1.0))
+        assert all((total == 0).all() for total in found.sums)
 
 
 @pytest.mark.parametrize(
