@@ -197,11 +197,14 @@ OF_VALUE = [
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"), [*OF_TYPE, *(({"data": wrong}, words) for wrong, words in OF_VALUE)]
+    ("changed", "error", "message"),
+    [
+        *((changed, TypeError, words) for changed, words in OF_TYPE),
+        *(({"data": wrong}, ValueError, words) for wrong, words in OF_VALUE),
+    ],
 )
-def test_what_does_not_fit_is_refused_with_the_remedy(changed, message):
+def test_what_does_not_fit_is_refused_with_the_remedy(changed, error, message):
     given = {"data": data(), "settings": SETTINGS, "rng": rng()} | changed
-    error = TypeError if (changed, message) in OF_TYPE else ValueError
     with pytest.raises(error, match=message):
         next(train(keep, networks(), given.pop("data"), **given))
 

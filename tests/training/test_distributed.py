@@ -25,15 +25,9 @@ def processes(what: str, folder: Path) -> list[tuple[int, str]]:
     """(exit code, standard error) of each of two ranks."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(HERE.parents[1]),
-    }
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    shared |= {"WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    shared["PYTHONPATH"] = str(HERE.parents[1])
     started = [
         subprocess.Popen(
             [sys.executable, str(HERE / "on_ranks.py"), what, str(folder)],
@@ -91,15 +85,12 @@ def test_two_ranks_train_as_one_process_does(folder: Path, double, way: str):
     torch.testing.assert_close(of_both, records, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_ranks_keep_the_same_weights_whatever_their_seeds(folder: Path, way: str):
-    """Also with dropout, whose masks each rank draws for its own rows."""
-    (one, records), (other, same) = (torch.load(folder / f"{way}-{rank}") for rank in (0, 1))
-    assert torch.equal(one, other)
-    assert torch.equal(records, same)
-
-
-def test_a_loop_of_ones_own_keeps_the_same_weights_and_is_charged_once(folder: Path):
+def test_ranks_keep_the_same_weights_and_a_loop_of_ones_own_is_charged_once(folder: Path):
+    """Whatever their seeds, also with dropout, whose masks each rank draws for its own rows."""
+    for way in WAYS:
+        (one, records), (other, same) = (torch.load(folder / f"{way}-{rank}") for rank in (0, 1))
+        assert torch.equal(one, other), way
+        assert torch.equal(records, same), way
     one, other = (torch.load(folder / f"own-loop-{rank}") for rank in (0, 1))
     assert torch.equal(one, other)
     assert len(json.loads((folder / "budget.json").read_text())["runs"]) == 1
