@@ -22,18 +22,12 @@ def test_what_is_proven_is_the_price_of_what_was_asked_for(target):
     assert proven.epsilon <= target.settings["asked_epsilon"] == 8
 
 
+LITTLE = pytest.mark.slow("random features that show more than is proven, or little")
+SLOW = {"baselines/random-features": LITTLE}
+
+
 @pytest.mark.parametrize(
-    "target",
-    [
-        pytest.param(
-            one,
-            id=one.id,
-            marks=pytest.mark.slow("random features that show more than is proven, or little")
-            if one.id == "baselines/random-features"
-            else [],
-        )
-        for one in TARGETS
-    ],
+    "target", [pytest.param(one, id=one.id, marks=SLOW.get(one.id, ())) for one in TARGETS]
 )
 def test_one_run_finds_much_and_no_more_than_is_proven(target):
     """Three runs of 3,000 canaries, each above what is proven with probability 1e-9 at most.

@@ -139,12 +139,9 @@ def test_thresholds_that_are_none(thresholds):
         ask("at_thresholds", thresholds=thresholds)
 
 
-def test_a_pair_that_failed_ends_the_betting():
+def test_a_pair_that_failed_ends_the_betting_and_no_pairs_yield_no_state():
     with pytest.raises(ValueError, match="absent must hold numbers, got nan"):
         watched([0.0, 1.0, nan], [1.0, 1.0, 1.0], epsilon=1.0, **GOOD)
-
-
-def test_no_pairs_yield_no_state():
     assert list(watch([], epsilon=1.0, **GOOD)) == []
 
 
