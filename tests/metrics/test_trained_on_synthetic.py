@@ -11,7 +11,6 @@ from dpkit.metrics import trained_on_synthetic as protocols
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
 
 pytestmark = pytest.mark.torch
-CPU = torch.device("cpu")
 SHORT = Protocol(epochs=3, batch_size=32, held_out=200)
 
 
@@ -21,14 +20,8 @@ def of(split):
 
 
 def scored(network=logistic, *, protocol=SHORT, seed=0, synthetic=None, real=None):
-    return accuracy(
-        network,
-        synthetic or of("train"),
-        real or of("test"),
-        protocol=protocol,
-        seed=seed,
-        device=CPU,
-    )
+    told = {"protocol": protocol, "seed": seed, "device": torch.device("cpu")}
+    return accuracy(network, synthetic or of("train"), real or of("test"), **told)
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +88,6 @@ def test_bytes_and_shares_are_the_same_images(linear):
     assert linear.held_out == pytest.approx(shares.held_out, abs=0.01)
 
 
-def bad(change):
-    pixels, labels = of("train")
-    return change(pixels.astype(np.float32) / 255, labels.copy())
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -114,19 +102,15 @@ def bad(change):
     ],
 )
 def test_bad_images_are_refused(change, words):
+    pixels, labels = of("train")
     with pytest.raises(ValueError, match=words):
-        scored(synthetic=bad(change))
+        scored(synthetic=change(pixels.astype(np.float32) / 255, labels.copy()))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"epochs": 0}, {"batch_size": 0}, {"held_out": 0}, {"rate": float("nan")}, {"rate": 0.0}],
-)
-def test_bad_protocols_are_refused(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        Protocol(**wrong)
-
-
-def test_images_too_small_for_the_network_are_refused():
+def test_bad_protocols_and_images_too_small_for_the_network_are_refused():
+    nothing = {"epochs": 0, "batch_size": 0, "held_out": 0, "rate": 0.0}
+    for name, value in (*nothing.items(), ("rate", float("nan"))):
+        with pytest.raises(ValueError, match=name):
+            Protocol(**{name: value})
     with pytest.raises(ValueError, match="height"):
         cnn((1, 5, 8), 10)

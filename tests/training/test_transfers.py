@@ -22,14 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dpkit
-from dpkit.papers.dp_cgan import algorithm as dp_cgan
-from dpkit.papers.dp_cgan import settings as dp_cgan_settings
-from dpkit.papers.dpgan import algorithm as dpgan
-from dpkit.papers.dpgan import settings as dpgan_settings
-from dpkit.papers.rdp_gan import algorithm as rdp_gan
-from dpkit.papers.rdp_gan import settings as rdp_gan_settings
-from dpkit.papers.small_images import algorithm as small_images
-from dpkit.papers.small_images import settings as small_images_settings
+from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
@@ -131,7 +124,7 @@ POISSON = PoissonSampling(5)
 @pytest.mark.parametrize("name", ["REPAIRED", "SETTINGS", "BASIC"])
 @pytest.mark.usefixtures("gpu")
 def test_dp_cgan(images, name):
-    settings = dp_cgan_settings.small(getattr(dp_cgan_settings, name), batch_size=5, steps=10)
+    settings = dp_cgan.settings.small(getattr(dp_cgan.settings, name), batch_size=5, steps=10)
     settings = replace(settings, pixels=64, hidden=4)
     gan = dp_cgan.new_gan(settings, seed=0, device=CPU)
     step = dp_cgan.basic_step if name == "BASIC" else dp_cgan.step
@@ -143,7 +136,7 @@ def test_dp_cgan(images, name):
 @pytest.mark.parametrize("name", ["REPAIRED", "SETTINGS", "NON_PRIVATE"])
 @pytest.mark.usefixtures("gpu")
 def test_small_images(images, name):
-    settings = getattr(small_images_settings, name)
+    settings = getattr(small_images.settings, name)
     sampling = type(settings.sampling)(5)
     small = {"capacity": 2, "side": 8, "latent_size": 3, "max_steps": 10, "target_epsilon": None}
     settings = replace(settings, sampling=sampling, **small)
@@ -158,11 +151,11 @@ def test_small_images(images, name):
 )
 @pytest.mark.usefixtures("gpu")
 def test_rdp_gan(images, name):
-    settings = getattr(rdp_gan_settings, "SETTINGS" if name == "REPAIRED" else name)
-    small = {"network": rdp_gan_settings.Mlp(4), "features": 64, "latent_size": 3, "iterations": 5}
+    settings = getattr(rdp_gan.settings, "SETTINGS" if name == "REPAIRED" else name)
+    small = {"network": rdp_gan.settings.Mlp(4), "features": 64, "latent_size": 3, "iterations": 5}
     draw = DRAW if name == "REPAIRED" else {}
     if draw:
-        gradient = rdp_gan_settings.GradientNoise(Constant(5.0), 0.5)
+        gradient = rdp_gan.settings.GradientNoise(Constant(5.0), 0.5)
         small |= {"noise": gradient, "target_epsilon": None}
     small["sampling"] = POISSON if draw else type(settings.sampling)(5)
     settings = replace(settings, discriminator_steps=2, **small)
@@ -174,7 +167,7 @@ def test_rdp_gan(images, name):
 @pytest.mark.parametrize("name", ["REPAIRED", "NON_PRIVATE"])
 @pytest.mark.usefixtures("gpu")
 def test_dpgan(images, name):
-    settings, private = getattr(dpgan_settings, name), name == "REPAIRED"
+    settings, private = getattr(dpgan.settings, name), name == "REPAIRED"
     small = {"image_shape": (1, 8, 8), "critic_channels": (2, 3, 4), "latent_size": 3}
     small |= {"generator_channels": (3, 2, 2), "devices": 1, "critic_steps": 2, "max_steps": 10}
     noise, sampling = 20.0 * private, type(settings.sampling)(5)

@@ -13,22 +13,13 @@ pytestmark = pytest.mark.torch
 
 IMAGES = digits()
 FEATURES, LABELS = torch.from_numpy(IMAGES.flat()), torch.from_numpy(IMAGES.labels)
-COLUMNS = range(100, 110)
 
 
 def answers(run: settings.DpCganSettings) -> attacks.Reconstructed:
-    return attacks.of_step(
-        algorithm.step,
-        partial(algorithm.new_gan, run, seed=1, device=torch.device("cpu")),
-        FEATURES,
-        LABELS,
-        settings=run,
-        weights="generator_net.body.0.weight",
-        columns=COLUMNS,
-        batch=8,
-        batches=8,
-        rng=np.random.default_rng(1),
-    )
+    made = partial(algorithm.new_gan, run, seed=1, device=torch.device("cpu"))
+    told = {"settings": run, "batch": 8, "batches": 8, "rng": np.random.default_rng(1)}
+    told |= {"weights": "generator_net.body.0.weight", "columns": range(100, 110)}
+    return attacks.of_step(algorithm.step, made, FEATURES, LABELS, **told)
 
 
 def test_labels_of_the_batch_are_seen_where_the_generator_reads_them():

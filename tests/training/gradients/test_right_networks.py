@@ -123,7 +123,6 @@ NETWORKS = {
     "low rank": (low_rank, VECTORS),
     "frozen part": (frozen_part, VECTORS),
     "scaled by a hook": (scaled_by_a_hook, VECTORS),
-    "in place": (lambda: nn.Sequential(nn.Linear(6, 8), nn.ELU(inplace=True)), VECTORS),
     "PReLU": (lambda: nn.Sequential(nn.Linear(6, 8), nn.PReLU(8)), VECTORS),
     "bilinear": (lambda: Calls(lambda p, x: p[0](x, x), nn.Bilinear(6, 6, 2)), VECTORS),
     "weight norm": (lambda: between(parametrizations.weight_norm(nn.Linear(6, 8))), VECTORS),
@@ -142,8 +141,6 @@ NETWORKS = {
         VECTORS,
     ),
     "RMS norm": (lambda: between(nn.Linear(6, 8), nn.RMSNorm(8)), VECTORS),
-    "layer norm": (lambda: between(nn.Linear(6, 8), nn.LayerNorm(8)), VECTORS),
-    "group norm": (lambda: between(nn.Linear(6, 8), nn.GroupNorm(2, 8)), VECTORS),
     "attention": (
         lambda: Calls(self_attention, nn.MultiheadAttention(6, 2, batch_first=True)),
         SEQUENCES,
@@ -153,13 +150,6 @@ NETWORKS = {
     "recurrent cell": (lambda: Calls(recurrent, nn.Linear(10, 4)), SEQUENCES),
     "1d convolution": (lambda: between(nn.Conv1d(4, 3, 2, dilation=2)), SEQUENCES),
     "3d convolution": (lambda: between(nn.Conv3d(2, 3, 2)), VOLUMES),
-    "grouped, circular": (
-        lambda: between(nn.Conv2d(4, 4, 3, groups=2, padding=1, padding_mode="circular")),
-        IMAGES,
-    ),
-    "depthwise, dilated": (lambda: between(nn.Conv2d(4, 8, 2, groups=4, dilation=2)), IMAGES),
-    "transposed": (lambda: between(nn.ConvTranspose2d(4, 3, 3, 2, 1, 1)), IMAGES),
-    "instance norm": (lambda: between(nn.InstanceNorm2d(4, affine=True)), IMAGES),
     "pooling": (
         lambda: nn.Sequential(nn.Conv2d(4, 3, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 1)),
         IMAGES,
@@ -230,8 +220,6 @@ def penalised(critic, real, fake, point, *conditions):
 CRITICS = {
     "residual": lambda: NETWORKS["residual"][0](),
     "residual, declared": lambda: declared(NETWORKS["residual"][0]()),
-    "group norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(1, 8), nn.Linear(8, 1)),
-    "layer norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 1)),
     "weight norm": lambda: between(parametrizations.weight_norm(nn.Linear(6, 8)), nn.Linear(8, 1)),
     "projection": projection,
     "film": film,
