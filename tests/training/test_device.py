@@ -101,14 +101,12 @@ def test_the_way_that_torch_answered_for_answers_as_before():
         torch.set_float32_matmul_precision("highest")
 
 
-def test_numbers_are_read_together_and_none_stays_none():
+def test_numbers_are_read_together_and_a_record_is_its_numbers():
+    """Whether they came as tensors or not; none stays none."""
     weight = torch.tensor(3.0, requires_grad=True)
     wide = torch.tensor([0.1], dtype=torch.float64)
     assert floats(1, None, weight * 2, wide, 0.5) == (1, None, 6.0, 0.1, 0.5)
     assert floats() == ()
-
-
-def test_a_record_is_its_numbers_whether_they_came_as_tensors_or_not():
     given = Record(3, 8, torch.tensor(0.5, requires_grad=True), None, torch.tensor(0.25))
     record = Record(3, 8, 0.5, None, 0.25)
     assert given == record

@@ -104,17 +104,14 @@ def test_other_data_weights_or_bounds_on_a_rank_are_refused(folder: Path):
             assert drift.startswith("weights, bounds or batches differ between the ranks")
 
 
-def test_a_killed_rank_ends_the_run_and_its_steps_stay_charged(killed):
+def test_a_killed_rank_ends_the_run_and_its_steps_stay_charged(killed, double):
+    """Another number of ranks does not go on: its sums are rounded otherwise."""
     folder, ((code, error), (code_of_killed, _)) = killed
     assert (code, code_of_killed) == (1, -9)
     assert "RuntimeError: a rank has ended or does not answer" in error
     assert 13 <= spent(folder / "run.pt") <= 16
-
-
-def test_another_number_of_ranks_does_not_go_on(killed, double):
-    """Its sums are rounded otherwise: two releases with the same noise."""
     with pytest.raises(ValueError, match=r"these differ: ranks \(stored 2, now None\)"):
-        trained("plain", place=Checkpoints(killed[0] / "run.pt", every=5, reserve=8))
+        trained("plain", place=Checkpoints(folder / "run.pt", every=5, reserve=8))
 
 
 def test_both_ranks_go_on_after_a_stop_with_each_step_charged_once(folder: Path):
@@ -128,14 +125,11 @@ def test_both_ranks_go_on_after_a_crash_with_each_step_charged_once(killed):
     assert_went_on(folder, "run")
 
 
-def test_processes_of_torchrun_that_were_not_joined_are_refused(monkeypatch):
+def test_alone_there_is_nobody_to_join_and_processes_of_torchrun_must(monkeypatch):
+    with distributed.joined("cpu") as device:
+        assert device == torch.device("cpu")
+        assert distributed.here() == (0, 1)
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match=r"each would spend the budget by itself.*joined"):
         trained("plain")
-
-
-def test_alone_there_is_nobody_to_join():
-    with distributed.joined("cpu") as device:
-        assert device == torch.device("cpu")
-        assert distributed.here() == (0, 1)

@@ -151,23 +151,20 @@ def test_each_coordinate_gets_noise_in_proportion_to_its_bound():
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
-def test_bad_noise_is_refused(bad):
+def test_noise_that_is_bad_or_does_not_fit_is_refused(bad):
     sums = [torch.zeros(2), torch.zeros(3)]
     with pytest.raises(ValueError, match=f"noise_std must be >= 0 and finite, got {bad}"):
         noised(sums, noise_std=bad, rng=generator())
     for std in (bad, torch.tensor([1.0, bad, 1.0])):
         with pytest.raises(ValueError, match=r"noise_stds\[1\] must be >= 0 and finite"):
             noised_each(sums, noise_stds=[1.0, std], rng=generator())
-
-
-def test_noise_that_does_not_fit_is_refused():
     for stds, words in (
         ([1.0], "noise_stds must hold 2"),
         ([torch.ones(2, 2), 1.0], r"noise_stds\[0\] .* of shape \(2,\)"),
         ([5e-324, 1.0], "noise_std must be 0 or at least 1e-300"),
     ):
         with pytest.raises(ValueError, match=words):
-            noised_each([torch.zeros(2), torch.zeros(3)], noise_stds=stds, rng=generator())
+            noised_each(sums, noise_stds=stds, rng=generator())
     assert noised([torch.zeros(1)], noise_std=1e-300, rng=generator())[0].isfinite().all()
 
 
@@ -217,10 +214,14 @@ def test_rounding_to_the_grid_is_exact_however_large_the_sums():
 
 
 def test_a_generator_that_everybody_knows_is_refused():
+    """And a seed that is no integer."""
     with pytest.raises(ValueError, match=r"torch's default seed.*generator_on\(device\)"):
         noised(zeros(), noise_std=1.0, rng=torch.Generator())
     with pytest.raises(TypeError, match=r"rng must be a torch.Generator, got int"):
         noised(zeros(), noise_std=1.0, rng=0)  # type: ignore[arg-type]
+    for bad in (1.5, "7", True):
+        with pytest.raises(TypeError, match="reproducible_seed must be an integer or None"):
+            generator_on(CPU, reproducible_seed=bad)
 
 
 # Where draws come from
@@ -258,12 +259,6 @@ def test_a_seeded_generator_is_uniform(stream):
     assert stats.kstest(draws, "uniform").pvalue > LEAST_P
     bits = np.unpackbits(generator_on(CPU, reproducible_seed=2).get_state().numpy()[24 : 24 + 4992])
     assert stats.binomtest(int(bits.sum()), 624 * 32, 0.5).pvalue > LEAST_P
-
-
-def test_a_seed_that_is_no_integer_is_refused():
-    for bad in (1.5, "7", True):
-        with pytest.raises(TypeError, match="reproducible_seed must be an integer or None"):
-            generator_on(CPU, reproducible_seed=bad)
 
 
 def _in_a_fork(function):

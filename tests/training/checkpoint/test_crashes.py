@@ -212,11 +212,12 @@ def test_a_second_run_at_one_path_is_refused(place):
 def test_a_forked_copy_of_a_run_neither_goes_on_nor_stores(place, monkeypatch):
     run = Run(place)
     next(run.records)
-    stored = place.path.read_bytes(), ledger_path(place.path).read_bytes()
+    files = place.path, ledger_path(place.path)
+    stored = [path.read_bytes() for path in files]
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="a forked process"):
         next(run.records)
-    assert stored == (place.path.read_bytes(), ledger_path(place.path).read_bytes())
+    assert stored == [path.read_bytes() for path in files]
 
 
 def test_a_copy_forked_within_a_step_does_not_store(place, monkeypatch):

@@ -209,7 +209,7 @@ def test_what_no_other_process_can_compare_is_refused(place, bad, words):
     assert not place.path.exists()
 
 
-def test_settings_that_may_change_are_refused(place):
+def test_settings_that_may_change_and_buffers_that_no_checkpoint_would_hold_are_refused(place):
     @dataclass
     class Loose:
         sampling: object = Plain.sampling
@@ -217,6 +217,10 @@ def test_settings_that_may_change_are_refused(place):
 
     with pytest.raises(ValueError, match=r"needs settings of a frozen dataclass, got .*Loose"):
         next(Run(place, settings=Loose()).records)
+    gan = networks()
+    gan.discriminator[0].register_buffer("k", torch.ones(1), persistent=False)
+    with pytest.raises(ValueError, match=r"no checkpoint holds .*'0\.k'.*persistent=True"):
+        Run(place, gan=gan).all()
 
 
 @pytest.mark.parametrize("held", [{"a": 1.0}, [1.0], (1.0, [])], ids=str)
@@ -227,19 +231,10 @@ def test_a_collection_in_the_settings_is_compared(place, held):
         Run(place, settings=Plain(bounds=[2.0])).all()
 
 
-def test_a_layers_numbers_are_in_its_repr():
+def test_a_layers_numbers_are_part_of_a_network_and_a_place_in_memory_is_not(place):
     wide, wider = (Conditional(nn.Linear(5, 1), classes=2, label_scale=s) for s in (1.0, 2.0))
     assert str(wide) != str(wider)
 
-
-def test_a_buffer_that_no_checkpoint_would_hold_is_refused(place):
-    gan = networks()
-    gan.discriminator[0].register_buffer("k", torch.ones(1), persistent=False)
-    with pytest.raises(ValueError, match=r"no checkpoint holds .*'0\.k'.*persistent=True"):
-        Run(place, gan=gan).all()
-
-
-def test_a_place_in_memory_is_not_part_of_a_network(place):
     class Own(nn.Tanh):
         def extra_repr(self):
             return object.__repr__(self)

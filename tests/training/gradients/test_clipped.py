@@ -165,13 +165,16 @@ def test_bounds_in_another_type_are_rounded_down():
     assert float(total[0, 1]) == 1000.0
 
 
-def test_bounds_of_another_network_are_refused():
+def test_bounds_of_another_network_and_parts_of_no_example_are_refused():
     of = partial(per_example, critic(), called_real)
     rule = box(critic())
     with pytest.raises(ValueError, match="an array for each parameter tensor, 4, got 3"):
         clipped_sum(of, images(2), rule=PerCoordinateClipping(rule.bounds[:3]))
     with pytest.raises(ValueError, match=r"bounds\[1\] must have its parameter's shape \(3,\)"):
         clipped_sum(of, images(2), rule=PerCoordinateClipping(rule.bounds[:1] * 4))
+    for bad in (0, -1, 2.5, float("nan")):
+        with pytest.raises(ValueError, match="microbatch_size"):
+            clipped_sum(of, images(2), rule=Unclipped(), microbatch_size=bad)
 
 
 def test_a_gradient_penalty_in_parts():
@@ -184,13 +187,6 @@ def test_a_gradient_penalty_in_parts():
     whole = clipped_sum(of, *inputs, rule=FlatClipping(3.0))
     parts = clipped_sum(of, *inputs, rule=FlatClipping(3.0), microbatch_size=2)
     torch.testing.assert_close(parts.sums, whole.sums, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("microbatch_size", [0, -1, 2.5, float("nan")])
-def test_a_part_has_at_least_one_example(microbatch_size):
-    of = partial(per_example, critic(), called_real)
-    with pytest.raises(ValueError, match="microbatch_size"):
-        clipped_sum(of, images(2), rule=Unclipped(), microbatch_size=microbatch_size)
 
 
 def test_norms_and_sums_are_float32_however_the_network_is_run():
