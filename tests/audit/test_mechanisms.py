@@ -8,7 +8,6 @@ import dataclasses
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -251,19 +250,19 @@ def bound(target: Target, pair: tuple[np.ndarray, ...], seed: int, confidence: f
     return target.bound(*pair, **asked, rng=np.random.default_rng(seed)).epsilon
 
 
-def marked(targets: list[Target], *, quick: Callable[[str], bool], fault: str) -> Any:
-    """The targets as parameters; those that are not quick by their names are for `make slow`."""
-    marks = {True: (), False: pytest.mark.slow(fault)}
-    found = ((one, quick(one.id.removeprefix("mechanisms/"))) for one in targets)
-    ways = [pytest.param(one, id=one.id, marks=marks[few]) for one, few in found]
+def marked(targets: list[Target], slow: list[Target], fault: str) -> Any:
+    """The targets as parameters; some are for `make slow`."""
+    mark = pytest.mark.slow(fault)
+    ways = [pytest.param(one, id=one.id, marks=mark if one in slow else ()) for one in targets]
     return pytest.mark.parametrize("target", ways)
 
 
-@marked(
-    GUARANTEED,
-    quick=lambda name: name in FEW,
-    fault="an attack of this one target that claims too much",
-)
+BY_ID = {target.id.removeprefix("mechanisms/"): target for target in TARGETS}
+OTHERS = [target for name, target in BY_ID.items() if name not in FEW]
+OF_MIXED = [target for name, target in BY_ID.items() if "mixed" in name]
+
+
+@marked(GUARANTEED, OTHERS, "an attack of this one target that claims too much")
 def test_no_attack_measures_more_than_is_proven(target: Target):
     """Within the confidence at 95 %; never at 1 - 1e-6, in the ten repetitions that show most.
 
@@ -297,10 +296,6 @@ def measured(target: Target) -> float:
     return bound(target, scores, 11, 0.95)
 
 
-def by_id(name: str) -> Target:
-    return next(target for target in TARGETS if target.id == f"mechanisms/{name}")
-
-
 @pytest.mark.parametrize(
     ("name", "share"),
     [
@@ -313,19 +308,15 @@ def by_id(name: str) -> Target:
     ],
 )
 def test_the_best_attack_measures_a_share_of_what_is_proven(name: str, share: float):
-    target = by_id(name)
+    target = BY_ID[name]
     assert measured(target) >= share * target.proven().epsilon
 
 
-@marked(
-    LEARNED,
-    quick=lambda name: "mixed" not in name,
-    fault="an attack that is learned poorly of this one target",
-)
+@marked(LEARNED, OF_MIXED, "an attack that is learned poorly of this one target")
 def test_learned_attacks_come_near_the_best(target: Target):
     """By advantage, P(score > 0 | present) - P(score > 0 | absent), which the best has most of."""
     rng = np.random.default_rng(12)
-    best = next(one for one in TARGETS if one.id == target.id.partition("-by-")[0])
+    best = BY_ID[target.id.partition("-by-")[0].removeprefix("mechanisms/")]
     both = [one.scores(rng, 50_000) for one in (target, best)]
     near, most = ((s.present > 0).mean() - (s.absent > 0).mean() for s in both)
     error = 1 / math.sqrt(50_000)  # of a difference of two such differences, at most
@@ -333,7 +324,7 @@ def test_learned_attacks_come_near_the_best(target: Target):
 
 
 def test_what_no_noise_reaches_is_read_for_certain():
-    target = by_id("count-beside-noise")
+    target = BY_ID["count-beside-noise"]
     assert target.bound is distinguished
     assert measured(target) == math.inf == target.proven().epsilon
     scores = target.scores(np.random.default_rng(13), 10)

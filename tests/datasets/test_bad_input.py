@@ -75,8 +75,8 @@ def test_data_folder_that_does_not_exist(tmp_path, monkeypatch):
 def test_not_found_and_no_network_says_the_three_ways(data, cache):
     (data / "mnist").mkdir()
     names = "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte"
-    refused = f"[Errno {errno.ECONNREFUSED}] {os.strerror(errno.ECONNREFUSED)}"
-    failures = f"http://127.0.0.1:9/{IMAGES}.gz: {refused}"
+    errno_said = f"[Errno {errno.ECONNREFUSED}] {os.strerror(errno.ECONNREFUSED)}"
+    failures = f"http://127.0.0.1:9/{IMAGES}.gz: {errno_said}"
     message = (
         f"mnist is not in {data}/mnist (lacks {names}), {cache}/mnist, "
         f"and its download failed ({failures}). Three ways to get it: "

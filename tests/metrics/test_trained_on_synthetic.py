@@ -29,11 +29,6 @@ def plain():
     return scored(mlp)
 
 
-@pytest.fixture(scope="module")
-def linear():
-    return scored()
-
-
 @pytest.mark.slow("a CNN that learns digits less well than it can")
 def test_the_digits_are_learned_by_a_cnn():
     assert scored(cnn).chosen > 0.85  # measured .93 to .95; chance is .1
@@ -60,11 +55,14 @@ def test_synthetic_images_choose_the_epoch_and_test_images_do_not(monkeypatch):
     assert (found.epoch, found.chosen, found.last) == (2, 0.2, 0.8)
 
 
-def test_wrong_test_labels_change_the_score_alone(linear):
+def test_wrong_test_labels_change_the_score_alone_and_bytes_and_shares_are_the_same_images():
     pixels, labels = of("test")
-    right, wrong = linear, scored(real=(pixels, (labels + 1) % 10))
+    right, wrong = scored(), scored(real=(pixels, (labels + 1) % 10))
     assert right.held_out == pytest.approx(wrong.held_out, abs=0.01)
     assert wrong.chosen < 0.2 < right.chosen
+    pixels, labels = of("train")
+    shares = scored(synthetic=(pixels / 255, labels))
+    assert right.held_out == pytest.approx(shares.held_out, abs=0.01)
 
 
 def test_held_out_images_are_not_trained_on():
@@ -80,12 +78,6 @@ def test_held_out_images_are_not_trained_on():
 
     scored(network, synthetic=(pixels, labels), protocol=Protocol(1, 32, held_out=1_000))
     assert sum(map(len, seen)) == len(pixels) - 1_000
-
-
-def test_bytes_and_shares_are_the_same_images(linear):
-    pixels, labels = of("train")
-    shares = scored(synthetic=(pixels / 255, labels))
-    assert linear.held_out == pytest.approx(shares.held_out, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,9 @@ class Worlds(NamedTuple):
         """The other direction, which epsilon covers too: a pair may leak unequally in the two."""
         return Worlds(self.present, self.absent)
 
-
-def unmoved(world: World) -> Worlds:
-    """A release that the record does not touch."""
-    return Worlds(world, world)
+    def untouched(self) -> "Worlds":
+        """A release that the record does not touch."""
+        return Worlds(self.absent, self.absent)
 
 
 def repeated(worlds: Worlds, count: int) -> Worlds:
@@ -162,11 +161,11 @@ def fixed_batch_sum(
 
 def laplace_sum(move: float, scale: float) -> World:
     """A sum that the record moves by `move`, plus Laplace noise of that scale."""
-
-    def draw(rng: np.random.Generator, trials: int) -> Floats:
-        return move + rng.laplace(0.0, scale, (trials, 1))
-
-    return World(1, draw, lambda outputs: -np.abs(outputs[:, 0] - move) / scale)
+    return World(
+        1,
+        lambda rng, trials: move + rng.laplace(0.0, scale, (trials, 1)),
+        lambda outputs: -np.abs(outputs[:, 0] - move) / scale,
+    )
 
 
 def discrete_sum(move: int, scale: float) -> World:
@@ -336,8 +335,20 @@ SUMS: dict[Any, Callable[[Any, float], World]] = {  # of a mechanism and the rec
     DiscreteGaussian: lambda own, move: discrete_sum(
         int(move) * own.sensitivity, own.noise_multiplier * own.sensitivity
     ),
+    # all records of the group move the sum the same way
+    GroupSampledGaussian: lambda own, move: group_sum(
+        int(move) * own.group_size, rate=own.sample_rate, deviation=own.noise_multiplier
+    ),
     BallsAndBinsGaussian: lambda own, move: one_pass(
         move, batches=own.batches, deviation=own.noise_multiplier
+    ),
+    # all other records lie at -1: where they fill the batch, the record moves the sum by 2
+    TruncatedPoissonGaussian: lambda own, move: truncated_sum(
+        int(move),
+        others=own.records - 1,
+        rate=own.sample_rate,
+        most=own.most,
+        deviation=own.noise_multiplier,
     ),
     # each run is one Gaussian's noised sum, and the larger is the better
     BestOf: lambda own, move: best_sum(
@@ -381,26 +392,10 @@ def _(mechanism: WithoutReplacementGaussian) -> Worlds:
 
 
 @worst_pair.register
-def _(mechanism: TruncatedPoissonGaussian) -> Worlds:
-    """All other records lie at -1: where they fill the batch, the record moves the sum by 2."""
-    noise, most, rate = mechanism.noise_multiplier, mechanism.most, mechanism.sample_rate
-    others = mechanism.records - 1
-    of = partial(truncated_sum, others=others, rate=rate, most=most, deviation=noise)
-    return Worlds(of(0), of(1))
-
-
-@worst_pair.register
-def _(mechanism: GroupSampledGaussian) -> Worlds:
-    """All records of the group move the sum the same way."""
-    of = partial(group_sum, rate=mechanism.sample_rate, deviation=mechanism.noise_multiplier)
-    return Worlds(of(0), of(mechanism.group_size))
-
-
-@worst_pair.register
 def _(mechanism: Parallel) -> Worlds:
     """The record lies in the part that costs most, in both worlds where it is replaced."""
     costs = [float(part.rdp([TYPICAL])[0]) for part in mechanism.parts]
-    pairs = [unmoved(of_ledger(part).absent) for part in mechanism.parts]
+    pairs = [of_ledger(part).untouched() for part in mechanism.parts]
     dearest = costs.index(max(costs))
     pairs[dearest] = of_ledger(mechanism.parts[dearest])
     return together(pairs)
@@ -417,4 +412,4 @@ def between_parts(mechanism: Parallel, *, leaves: int, enters: int) -> Worlds:
 
     pairs = [of_ledger([of_one(one) for one in part.releases]) for part in mechanism.parts]
     turned = {leaves: pairs[leaves].swapped(), enters: pairs[enters]}
-    return together([turned.get(i, unmoved(pair.absent)) for i, pair in enumerate(pairs)])
+    return together([turned.get(i, pair.untouched()) for i, pair in enumerate(pairs)])
