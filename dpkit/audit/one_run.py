@@ -190,9 +190,16 @@ def one_run_fdp(
     that the curve is that of two normals, mu deviations apart.
 
     Args:
-        rng: breaks ties of scores. Other arguments and errors as `one_run`.
+        absent, present: scores of the canaries whose coins left them out, and of the others'.
+        delta: in (0, 1), of the epsilon.
+        adjacency: under which a canary's two cases are neighbours.
+        confidence: in (0, 1).
+        rng: breaks ties of scores.
         inside: share of the canaries guessed "in", those of the highest scores; fixed beforehand.
         outside: share guessed "out", those of the lowest; they add up to at most 1.
+
+    Raises:
+        ValueError: an argument is out of its range, or as `checked`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     check_rng(rng)

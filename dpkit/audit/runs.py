@@ -58,8 +58,17 @@ def shuffled(
     """Log likelihood ratios of runs that shuffle the data, under replace-one.
 
     Every epoch each record is in exactly one of the batches. The record's gradient is clipped at C
-    one way, that of the record in whose place it stands the opposite way. `shift` is a clipped
-    gradient's length in deviations of the noise. Other arguments and errors as `poisson`.
+    one way, that of the record in whose place it stands the opposite way.
+
+    Args:
+        rng: draws the places and the noise.
+        trials: runs in each world, >= 1.
+        shift: a clipped gradient's length in deviations of the noise: 1 / noise multiplier.
+        batches: in an epoch, >= 1.
+        epochs: >= 1, each shuffled anew.
+
+    Raises:
+        ValueError: a number is out of range.
     """
     check_rng(rng)
     shift = checks.positive(shift=shift)
@@ -85,7 +94,17 @@ def left_out(
     Every epoch it is in one batch. The clipped gradients of all others are the opposite of its own,
     so that beside what a full batch of them sums to, its batch is moved by twice its clipped
     gradient with the record and by once without it (Chua et al. 2024, "How private are DP-SGD
-    implementations?"). Arguments and errors as `shuffled`, with shift at most 10.
+    implementations?").
+
+    Args:
+        rng: draws the places and the noise.
+        trials: runs in each world, >= 1.
+        shift: a clipped gradient's length in deviations of the noise, at most 10.
+        batches: in an epoch, >= 1.
+        epochs: >= 1, each shuffled anew.
+
+    Raises:
+        ValueError: a number is out of range.
     """
     check_rng(rng)
     shift = checks.in_range(0, 10, shift=checks.positive(shift=shift))

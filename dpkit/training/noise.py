@@ -56,12 +56,14 @@ def noised_each(
     For clipping by groups and by coordinate (`noise_stds` of the rule).
 
     Args:
-        sums, rng: as there.
+        sums: clipped sums of gradients, one tensor a parameter.
         noise_stds: for each tensor a number, or a tensor of the same shape.
+        rng: generator on the tensors' device.
 
     Raises:
-        TypeError, ValueError: as there; or there are not as many noises as sums, or one is of
-            another shape.
+        TypeError: rng is no torch.Generator.
+        ValueError: there are not as many noises as sums, one is of another shape, or one is
+            negative, infinite or NaN; or rng has torch's default seed.
     """
     check_generator(rng)
     if len(noise_stds) != len(sums):

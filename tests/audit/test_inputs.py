@@ -126,25 +126,18 @@ def test_a_share_that_is_none(name: str, choosing):
         ask(name, choosing=choosing)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.1, nan, None])
-def test_shares_of_guesses_that_are_none(share):
-    for changed in ({"inside": share}, {"outside": share}):
-        with pytest.raises(ValueError, match="side must"):
-            ask("one_run_fdp", **changed)
+def test_shares_of_guesses_and_thresholds_that_are_none():
+    for side, share in product(("inside", "outside"), (-0.1, 1.1, nan, None)):
+        with pytest.raises(ValueError, match=f"{side} must"):
+            ask("one_run_fdp", **{side: share})
+    for thresholds in ([], [nan], [[1.0]], 2.0):
+        with pytest.raises(ValueError, match="thresholds must be a list of at least one number"):
+            ask("at_thresholds", thresholds=thresholds)
 
 
-@pytest.mark.parametrize("thresholds", [[], [nan], [[1.0]], 2.0])
-def test_thresholds_that_are_none(thresholds):
-    with pytest.raises(ValueError, match="thresholds must be a list of at least one number"):
-        ask("at_thresholds", thresholds=thresholds)
-
-
-def test_a_pair_that_failed_ends_the_betting():
+def test_a_pair_that_failed_ends_the_betting_and_no_pairs_yield_no_state():
     with pytest.raises(ValueError, match="absent must hold numbers, got nan"):
         watched([0.0, 1.0, nan], [1.0, 1.0, 1.0], epsilon=1.0, **GOOD)
-
-
-def test_no_pairs_yield_no_state():
     assert list(watch([], epsilon=1.0, **GOOD)) == []
 
 

@@ -8,7 +8,6 @@ import dataclasses
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -177,8 +176,8 @@ def test_composed_losses_show_the_composed_delta(ledger):
 
 
 def test_a_record_in_one_part_shows_that_part_alone():
-    ledger = parallel([Release(Gaussian(2.0))], [Release(Gaussian(1.0))], [Release(Laplace(2.0))])
-    worlds = of_ledger(ledger)
+    parts = ([Release(one)] for one in (Gaussian(2.0), Gaussian(1.0), Laplace(2.0)))
+    worlds = of_ledger(parallel(*parts))
     assert worlds.absent.width == 3
     found, error = hockey_sticks(drawn(worlds, 5))
     assert (np.abs(found - Gaussian(1.0).profile(EPSILONS)) <= FAR * error).all()
@@ -251,24 +250,19 @@ def bound(target: Target, pair: tuple[np.ndarray, ...], seed: int, confidence: f
     return target.bound(*pair, **asked, rng=np.random.default_rng(seed)).epsilon
 
 
-def marked(targets: list[Target], *, slow: Callable[[str], bool], fault: str) -> list[Any]:
-    """The targets as parameters; those that are slow by their names are for `make slow`."""
-    marks = pytest.mark.slow(fault)
-    names = {target.id.removeprefix("mechanisms/"): target for target in targets}
-    return [
-        pytest.param(one, id=one.id, marks=marks if slow(name) else [])
-        for name, one in names.items()
-    ]
+def marked(targets: list[Target], slow: list[Target], fault: str) -> Any:
+    """The targets as parameters; some are for `make slow`."""
+    mark = pytest.mark.slow(fault)
+    ways = [pytest.param(one, id=one.id, marks=mark if one in slow else ()) for one in targets]
+    return pytest.mark.parametrize("target", ways)
 
 
-@pytest.mark.parametrize(
-    "target",
-    marked(
-        GUARANTEED,
-        slow=lambda name: name not in FEW,
-        fault="an attack of this one target that claims too much",
-    ),
-)
+BY_ID = {target.id.removeprefix("mechanisms/"): target for target in TARGETS}
+OTHERS = [target for name, target in BY_ID.items() if name not in FEW]
+OF_MIXED = [target for name, target in BY_ID.items() if "mixed" in name]
+
+
+@marked(GUARANTEED, OTHERS, "an attack of this one target that claims too much")
 def test_no_attack_measures_more_than_is_proven(target: Target):
     """Within the confidence at 95 %; never at 1 - 1e-6, in the ten repetitions that show most.
 
@@ -302,10 +296,6 @@ def measured(target: Target) -> float:
     return bound(target, scores, 11, 0.95)
 
 
-def by_id(name: str) -> Target:
-    return next(target for target in TARGETS if target.id == f"mechanisms/{name}")
-
-
 @pytest.mark.parametrize(
     ("name", "share"),
     [
@@ -318,22 +308,15 @@ def by_id(name: str) -> Target:
     ],
 )
 def test_the_best_attack_measures_a_share_of_what_is_proven(name: str, share: float):
-    target = by_id(name)
+    target = BY_ID[name]
     assert measured(target) >= share * target.proven().epsilon
 
 
-@pytest.mark.parametrize(
-    "target",
-    marked(
-        LEARNED,
-        slow=lambda name: "mixed" in name,
-        fault="an attack that is learned poorly of this one target",
-    ),
-)
+@marked(LEARNED, OF_MIXED, "an attack that is learned poorly of this one target")
 def test_learned_attacks_come_near_the_best(target: Target):
     """By advantage, P(score > 0 | present) - P(score > 0 | absent), which the best has most of."""
     rng = np.random.default_rng(12)
-    best = next(one for one in TARGETS if one.id == target.id.partition("-by-")[0])
+    best = BY_ID[target.id.partition("-by-")[0].removeprefix("mechanisms/")]
     both = [one.scores(rng, 50_000) for one in (target, best)]
     near, most = ((s.present > 0).mean() - (s.absent > 0).mean() for s in both)
     error = 1 / math.sqrt(50_000)  # of a difference of two such differences, at most
@@ -341,7 +324,7 @@ def test_learned_attacks_come_near_the_best(target: Target):
 
 
 def test_what_no_noise_reaches_is_read_for_certain():
-    target = by_id("count-beside-noise")
+    target = BY_ID["count-beside-noise"]
     assert target.bound is distinguished
     assert measured(target) == math.inf == target.proven().epsilon
     scores = target.scores(np.random.default_rng(13), 10)
@@ -364,9 +347,8 @@ HALVED = {
 def test_a_charge_that_is_too_small_is_refuted(run, charged):
     """Measured at confidence 1 - 1e-6, so that chance explains none of it."""
     asked = {"delta": 1e-5, "adjacency": run.adjacency, "confidence": SURE}
-    found = clopper_pearson(
-        *drawn(worst_pair(run), 14, 100_000), **asked, rng=np.random.default_rng(15)
-    )
+    losses, rng = drawn(worst_pair(run), 14, 100_000), np.random.default_rng(15)
+    found = clopper_pearson(*losses, **asked, rng=rng)
     charged_for, right = (pld.epsilon([Release(one)], delta=1e-5).epsilon for one in (charged, run))
     assert charged_for < found.epsilon <= right
 

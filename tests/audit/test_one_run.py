@@ -131,27 +131,23 @@ def test_f_dp_is_at_most_the_truth_of_gaussian_curves(curve: Curve):
     assert over <= allowed(200)
 
 
-@pytest.mark.parametrize(
-    ("bound", "least"),
-    [(one_run, {1: 0.25, 4: 1.8, 8: 3.5}), (one_run_fdp, {1: 0.45, 4: 2.35, 8: 4.9})],
-    ids=["one_run", "one_run_fdp"],
-)
+LEAST = {one_run: {1: 0.25, 4: 1.8, 8: 3.5}, one_run_fdp: {1: 0.45, 4: 2.35, 8: 4.9}}
+
+
+@BOTH
 @pytest.mark.parametrize("truth", [1, 4, 8])
-def test_power_with_10_000_canaries(bound, least: dict[int, float], truth: int):
+def test_power_with_10_000_canaries(bound, truth: int):
     """The median of nine seeds."""
     curve, found = gaussian(mu_at(truth)), []
-    for seed in range(9):
-        rng = np.random.default_rng(seed)
+    for rng in map(np.random.default_rng, range(9)):
         found.append(bound(*curve.canaries(rng, 10_000), **ASKED, rng=rng).epsilon)
-    assert least[truth] <= np.median(found) <= truth
+    assert LEAST[bound][truth] <= np.median(found) <= truth
 
 
 def test_tied_scores_do_not_tell_the_coins():
     """All scores alike: the guesses are coin tosses; an order by world would be right always."""
-    found = one_run_fdp(
-        np.zeros(500), np.zeros(500), **ASKED, rng=np.random.default_rng(6), inside=0.5, outside=0.5
-    )
-    assert found.epsilon == 0
+    asked = ASKED | {"rng": np.random.default_rng(6), "inside": 0.5, "outside": 0.5}
+    assert one_run_fdp(np.zeros(500), np.zeros(500), **asked).epsilon == 0
 
 
 def test_canaries_are_split_without_regard_to_their_coins():
@@ -178,7 +174,6 @@ def test_what_is_assumed_is_said():
 def test_more_terms_are_taken_where_the_first_do_not_decide():
     """With few terms alpha may be too small; `tails` sees that, and takes more."""
     counts = Guesses(3_000, 3_000, 2_000)
-    near = tails_near(counts, 0.62)[1]
-    whole = tails_near(counts, 0.62, 2_000)[1]
+    near, whole = tails_near(counts, 0.62)[1], tails_near(counts, 0.62, 2_000)[1]
     assert tails(counts, 0.62)[1] == pytest.approx(whole, rel=1e-12)
     assert near < whole

@@ -15,10 +15,8 @@ from dpkit.papers.targets import results
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import Gaussian, Release, pld
 
-KEYS = {
-    "target", "claimed", "proven", "measured", "confidence", "adjacency", "attack", "assumes",
-    "trials", "seconds",
-}  # fmt: skip
+KEYS = {"target", "claimed", "proven", "measured", "confidence", "adjacency", "attack"}
+KEYS |= {"assumes", "trials", "seconds"}
 
 
 def bells(rng: np.random.Generator, trials: int) -> Scores:
@@ -79,10 +77,8 @@ def test_a_stored_row_is_read_back_only_for_the_same_settings(folder):
 
 
 def test_exact_distinguishers_are_stored_as_inf():
-    def apart(rng, trials):
-        return Scores(np.zeros(trials), np.ones(trials))
-
-    row = results.run(replace(QUARTER, scores=apart, trials=20, bound=bounds.distinguished))
+    told = {"scores": lambda rng, trials: Scores(np.zeros(trials), np.ones(trials))}
+    row = results.run(replace(QUARTER, **told, trials=20, bound=bounds.distinguished))
     assert (row["measured"], row["confidence"], row["refuted"]) == ("inf", 1.0, True)
     assert results.measured(row) == inf
     assert results.measured(None) is None
@@ -110,30 +106,26 @@ def test_every_repetition_draws_scores_of_its_own():
     assert len(set(first)) == 5
 
 
-def test_bad_input_names_the_parameter():
-    for change, words in (
-        ({"seed": -1}, "seed must be an integer >= 0"),
-        ({"confidence": 1.0}, "confidence must lie in"),
-        ({"confidence": float("nan")}, "confidence must lie in"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            results.run(QUARTER, **change)
-    with pytest.raises(ValueError, match="times must be an integer >= 1"):
-        results.repeat(QUARTER, times=0, trials=10)
-    for change, words in (
-        ({"id": "no-group"}, "id must be <paper>/<name>"),
-        ({"version": "other"}, "version must be one of published, repaired, mechanism"),
-        ({"delta": 0.0}, "delta must lie in"),
-        ({"charged": float("nan")}, "charged must be a finite number >= 0"),
-        ({"trials": 0}, "trials must be an integer >= 1"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            replace(QUARTER, **change)
+BAD = [
+    (results.run, {"seed": -1}, "seed must be an integer >= 0"),
+    (results.run, {"confidence": 1.0}, "confidence must lie in"),
+    (results.run, {"confidence": float("nan")}, "confidence must lie in"),
+    (results.repeat, {"times": 0, "trials": 10}, "times must be an integer >= 1"),
+    (replace, {"id": "no-group"}, "id must be <paper>/<name>"),
+    (replace, {"version": "other"}, "version must be one of published, repaired, mechanism"),
+    (replace, {"delta": 0.0}, "delta must lie in"),
+    (replace, {"charged": float("nan")}, "charged must be a finite number >= 0"),
+    (replace, {"trials": 0}, "trials must be an integer >= 1"),
+]
+
+
+@pytest.mark.parametrize(("call", "change", "words"), BAD)
+def test_bad_input_names_the_parameter(call, change, words):
+    with pytest.raises(ValueError, match=words):
+        call(QUARTER, **change)
 
 
 def test_a_bound_that_is_nan_is_an_error():
-    def broken(*scores, **asked):
-        return LowerBound(float("nan"), 1e-5, 0.95, "add-remove", "", (), 2)
-
+    broken = LowerBound(float("nan"), 1e-5, 0.95, "add-remove", "", (), 2)
     with pytest.raises(ArithmeticError, match="bound on epsilon is nan"):
-        results.run(replace(QUARTER, bound=broken))
+        results.run(replace(QUARTER, bound=lambda *scores, **asked: broken))

@@ -83,9 +83,7 @@ def test_leaving_one_class_for_another_is_a_gaussian_of_both_moves():
     # of which the target's proof, for any replaced record, is a bound
     both = gdp.epsilon([Release(Gaussian(1.0), 2)], delta=DELTA).epsilon
     target = BY_ID["model-per-class"]
-    assert target.charged is not None
-    assert both < target.charged
-    assert both < target.proven().epsilon
+    assert both < min(target.charged, target.proven().epsilon)
 
 
 def test_a_divisor_follows_from_the_number_of_records_and_a_public_one_hides_the_record():
@@ -110,10 +108,8 @@ def test_one_record_a_batch_is_proven_by_draws_without_replacement():
     assert found < rdp.epsilon(ledger, delta=DELTA).epsilon
 
 
-@pytest.mark.parametrize(
-    "scores", [partial(sampling.largest_batch, batches=5), sampling.between_classes]
-)
-@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan")])
-def test_bad_noise_is_refused(scores, bad):
-    with pytest.raises(ValueError, match="noise_multiplier must be"):
-        scores(rng(), 10, noise_multiplier=bad)
+def test_bad_noise_is_refused():
+    for scores in (partial(sampling.largest_batch, batches=5), sampling.between_classes):
+        for bad in (0.0, -1.0, float("nan")):
+            with pytest.raises(ValueError, match="noise_multiplier must be"):
+                scores(rng(), 10, noise_multiplier=bad)

@@ -23,13 +23,11 @@ def test_equal_worlds_are_rarely_told_apart(curve: Curve):
     assert sum(run.draws is not None for run in runs) <= allowed(100)
 
 
+REFUTED = "a true claim on this one curve refuted"
+
+
 @pytest.mark.parametrize(
-    "curve",
-    some(
-        GAUSSIANS + OTHERS,
-        kept=[GAUSSIANS[1], *OTHERS[3:]],
-        fault="a true claim on this one curve refuted",
-    ),
+    "curve", some(GAUSSIANS + OTHERS, kept=[GAUSSIANS[1], *OTHERS[3:]], fault=REFUTED)
 )
 def test_a_true_claim_is_rarely_refuted(curve: Curve):
     """60 runs of 500 rounds at the true epsilon; fails with probability 1e-6."""
@@ -67,9 +65,8 @@ def test_no_more_is_read_than_a_quarter_beyond_the_refutation():
 
 def test_either_way_refutes():
     """Few mistakes with the record, or few without it: each inequality has its bet."""
-    absent = np.repeat([0.0, 1.0], [1_000, 1_000])
-    rng = np.random.default_rng(4)
-    absent, present = rng.permutation(absent), np.ones(2_000)
+    absent = np.random.default_rng(4).permutation(np.repeat([0.0, 1.0], 1_000))
+    present = np.ones(2_000)
     assert refute(absent, present, **ASKED, epsilon=1.0).draws is not None
     assert refute(-present, -absent, **ASKED, epsilon=1.0).draws is not None
 

@@ -9,15 +9,17 @@ import lzma
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpkit.common import files
 from dpkit.datasets import sources
-from dpkit.datasets.sources import DataSource, Download, File
+from dpkit.datasets.sources import DataSource, Download
 
 CLOSED = "http://127.0.0.1:9/"  # nobody listens on the discard port
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
@@ -55,19 +57,11 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def expect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., DataSource]:
     """expect(name, contents, served): let a set's checksums be those of these files, downloads."""
 
-    def change(
-        name: str, contents: dict[str, bytes], served: dict[str, bytes] | None = None
-    ) -> DataSource:
-        old = sources.source(name)
-        files = tuple(
-            File(file.name, file.split, sha256(contents[file.name]))
-            for file in old.files
-            if file.name in contents
-        )
-        downloads = tuple(
-            Download(item, sha256(content), len(content))
-            for item, content in (served or {}).items()
-        )
+    def change(name: str, contents: dict[str, bytes], served: Any = ()) -> DataSource:
+        old, served = sources.source(name), dict(served)
+        kept = [file for file in old.files if file.name in contents]
+        files = tuple(file._replace(sha256=sha256(contents[file.name])) for file in kept)
+        downloads = tuple(Download(item, sha256(b), len(b)) for item, b in served.items())
         new = old._replace(files=files, downloads=downloads or old.downloads)
         rest = tuple(new if source.name == name else source for source in sources.SOURCES)
         monkeypatch.setattr(sources, "SOURCES", rest)
@@ -95,36 +89,22 @@ def idx(array: np.ndarray) -> bytes:
 @pytest.fixture
 def mnist_files() -> dict[str, bytes]:
     """The four files of an MNIST of 6 training and 3 test images, each 28x28."""
-    rng = np.random.default_rng(0)
-    contents = {}
+    rng, contents = np.random.default_rng(0), {}
     for prefix, n in (("train", 6), ("t10k", 3)):
-        contents[f"{prefix}-images-idx3-ubyte"] = idx(
-            rng.integers(256, size=(n, 28, 28), dtype=np.uint8)
-        )
+        pixels = rng.integers(256, size=(n, 28, 28), dtype=np.uint8)
+        contents[f"{prefix}-images-idx3-ubyte"] = idx(pixels)
         contents[f"{prefix}-labels-idx1-ubyte"] = idx(np.arange(n, dtype=np.uint8))
     return contents
 
 
+@dataclass
 class Server:
     """What the loopback server serves, how it fails, and what it was asked for."""
 
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.cut_after: int | None = None  # bytes of a body after which the connection breaks
-        self.asked: list[str] = []
-        self.url = ""
-
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        name = handler.path.lstrip("/")
-        self.asked.append(name)
-        if name not in self.files:
-            handler.send_error(404)
-            return
-        body = self.files[name]
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body[: self.cut_after])
+    files: dict[str, bytes] = field(default_factory=dict)
+    cut_after: int | None = None  # bytes of a body after which the connection breaks
+    asked: list[str] = field(default_factory=list)
+    url: str = ""
 
 
 @pytest.fixture
@@ -134,16 +114,22 @@ def server() -> Iterator[Server]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            served.answer(self)
+            name = self.path.lstrip("/")
+            served.asked.append(name)
+            if (body := served.files.get(name)) is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: served.cut_after])
 
         def log_message(self, *args: object) -> None:
             """Keep the test's output to the test."""
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     served.url = f"http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(
-        target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-    )
+    thread = threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield served
     http.shutdown()

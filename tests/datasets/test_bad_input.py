@@ -54,36 +54,29 @@ BAD = [
 ]
 
 
-def sha256(content):
-    return hashlib.sha256(content).hexdigest()
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
+def refused(message, error=ValueError):
+    return pytest.raises(error, match=f"^{re.escape(message)}$")
 
 
 @pytest.mark.parametrize(("call", "message"), BAD)
 def test_an_argument_that_makes_no_sense_is_named(call, message):
-    with pytest.raises(ValueError, match=exactly(message)):
+    with refused(message):
         call()
 
 
 def test_data_folder_that_does_not_exist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPKIT_DATA", "nowhere")
-    message = (
-        f"DPKIT_DATA is set to 'nowhere', but {tmp_path / 'nowhere'} is not a folder; "
-        "correct the variable, or unset it to use the cache"
-    )
-    with pytest.raises(DataNotFound, match=exactly(message)):
+    said = f"DPKIT_DATA is set to 'nowhere', but {tmp_path / 'nowhere'} is not a folder; "
+    with refused(said + "correct the variable, or unset it to use the cache", DataNotFound):
         mnist(split="train")
 
 
 def test_not_found_and_no_network_says_the_three_ways(data, cache):
     (data / "mnist").mkdir()
     names = "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte"
-    refused = f"[Errno {errno.ECONNREFUSED}] {os.strerror(errno.ECONNREFUSED)}"
-    failures = f"http://127.0.0.1:9/{IMAGES}.gz: {refused}"
+    errno_said = f"[Errno {errno.ECONNREFUSED}] {os.strerror(errno.ECONNREFUSED)}"
+    failures = f"http://127.0.0.1:9/{IMAGES}.gz: {errno_said}"
     message = (
         f"mnist is not in {data}/mnist (lacks {names}), {cache}/mnist, "
         f"and its download failed ({failures}). Three ways to get it: "
@@ -91,14 +84,14 @@ def test_not_found_and_no_network_says_the_three_ways(data, cache):
         f"(2) put {names} (plain, .gz or .xz) in {cache}/mnist; "
         "(3) with a network, run: python -m dpkit data get mnist"
     )
-    with pytest.raises(DataNotFound, match=exactly(message)):
+    with refused(message, DataNotFound):
         mnist(split="test")
     assert not cache.exists()
 
 
 def test_verify_what_is_not_there(cache):
     message = f"mnist is in none of {cache}/mnist; to get it run: python -m dpkit data get mnist"
-    with pytest.raises(DataNotFound, match=exactly(message)):
+    with refused(message, DataNotFound):
         verify("mnist")
 
 
@@ -108,12 +101,13 @@ def test_wrong_checksum_leaves_every_copy_alone(data, cache, expect, store, mnis
     bad[100] ^= 1
     store(data / "mnist", mnist_files | {IMAGES: bytes(bad)})
     store(cache / "mnist", mnist_files)
+    good, found = (hashlib.sha256(one).hexdigest() for one in (mnist_files[IMAGES], bad))
     message = (
-        f"{data}/mnist/{IMAGES} is corrupted: expected sha256 {sha256(mnist_files[IMAGES])}, "
-        f"found {sha256(bad)} over {len(bad)} bytes of content; "
+        f"{data}/mnist/{IMAGES} is corrupted: expected sha256 {good}, "
+        f"found {found} over {len(bad)} bytes of content; "
         "replace this file by a good copy"
     )
-    with pytest.raises(ValueError, match=exactly(message)):
+    with refused(message):
         mnist(split="train")
     assert (data / "mnist" / IMAGES).read_bytes() == bad
     assert (cache / "mnist" / IMAGES).read_bytes() == mnist_files[IMAGES]
@@ -127,7 +121,8 @@ def test_a_packed_file_that_cannot_be_unpacked(data, expect, store, mnist_files,
     path = data / "mnist" / f"{IMAGES}{form}"
     path.write_bytes(path.read_bytes()[part] or b"<html>not here</html>")
     start, end = f"{path} is truncated or corrupted (", "; replace this file by a good copy"
-    found = rf".*\): expected sha256 {sha256(mnist_files[IMAGES])}, found [0-9a-f]{{64}} over "
+    good = hashlib.sha256(mnist_files[IMAGES]).hexdigest()
+    found = rf".*\): expected sha256 {good}, found [0-9a-f]{{64}} over "
     with pytest.raises(ValueError, match=f"^{re.escape(start)}{found}.*{end}$"):
         mnist(split="train")
 
@@ -141,7 +136,7 @@ def test_labels_that_do_not_match_the_images(data, expect, store, mnist_files):
         f"{data}/mnist/train-labels-idx1-ubyte one of shape (3,); "
         "expected (n, height, width) and (n,)"
     )
-    with pytest.raises(ValueError, match=exactly(message)):
+    with refused(message):
         mnist(split="train")
 
 
@@ -149,6 +144,6 @@ def test_cifar_of_the_wrong_length(data, expect, store):
     files = {"train.bin": bytes(3074), "test.bin": bytes(3073)}
     expect("cifar100", files)
     store(data / "cifar100", files)
-    message = f"{data}/cifar100/test.bin holds 3073 bytes, not a multiple of the 3074 of one image"
-    with pytest.raises(ValueError, match=exactly(message)):
+    path = f"{data}/cifar100/test.bin"
+    with refused(f"{path} holds 3073 bytes, not a multiple of the 3074 of one image"):
         load("cifar100", split="test")

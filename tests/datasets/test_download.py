@@ -13,10 +13,6 @@ from dpkit.datasets import DownloadFailed, adult, download, load, mnist
 TRAIN, TEST = b"train " * 50_000, b"test " * 30_000
 
 
-def sha256(content):
-    return hashlib.sha256(content).hexdigest()
-
-
 @pytest.fixture
 def adult_server(expect, server):
     """A server that has adult.data and adult.test (whose contents are no table)."""
@@ -50,13 +46,9 @@ def test_loading_downloads_what_is_nowhere(expect, server, mnist_files, monkeypa
     assert len(server.asked) == 4
 
 
-WRONG = "was served with the wrong content: expected sha256 {expected}, found {found}; "
+WRONG = "was served with the wrong content: expected sha256 {}, found {}; "
 FAILURES = {  # what is served, after how many bytes it breaks off, and what is said
-    "interrupted": (
-        TRAIN,
-        100_000,
-        f"interrupted after 100000 of {len(TRAIN)} bytes; run the same",
-    ),
+    "interrupted": (TRAIN, 100_000, f"interrupted after 100000 of {len(TRAIN)} bytes; run the"),
     "absent": (None, None, "Not Found"),
     "one bit": (TRAIN[:-1] + b"!", None, WRONG),
     "too short": (TRAIN[:1000], None, WRONG),
@@ -71,8 +63,8 @@ def test_a_download_that_fails_changes_nothing(adult_server, cache, served, cut_
     adult_server.files, adult_server.cut_after = {"adult.data": served}, cut_after
     if served is None:
         adult_server.files.clear()
-    sums = {"expected": sha256(TRAIN), "found": sha256(served or b"")}
-    error, says = ValueError if "{" in says else DownloadFailed, says.format(**sums)
+    sums = (hashlib.sha256(content).hexdigest() for content in (TRAIN, served or b""))
+    error, says = ValueError if "{" in says else DownloadFailed, says.format(*sums)
     punctuation = " " if error is ValueError else ": "
     message = f"{adult_server.url}/adult.data{punctuation}{says}"
     with pytest.raises(error, match=f"^{re.escape(message)}"):

@@ -47,15 +47,13 @@ def test_the_central_square_is_kept(tmp_path):
 
 def test_no_folder_and_no_images(tmp_path):
     nowhere = tmp_path / "nowhere"
-    message = f"path must be a folder of images; {nowhere} is not a folder"
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        image_folder(nowhere)
-    message = (
-        f"no images in {tmp_path}; looked for .bmp, .gif, .jpeg, .jpg, .png, .ppm, .tif, .tiff, "
-        ".webp, also deeper"
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        image_folder(tmp_path)
+    looked = ".bmp, .gif, .jpeg, .jpg, .png, .ppm, .tif, .tiff, .webp"
+    for path, message in (
+        (nowhere, f"path must be a folder of images; {nowhere} is not a folder"),
+        (tmp_path, f"no images in {tmp_path}; looked for {looked}, also deeper"),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            image_folder(path)
 
 
 @pytest.mark.parametrize("kind", ["truncated", "not an image", "empty"])
@@ -78,20 +76,14 @@ def test_more_than_eight_bits_are_refused_rather_than_cut(tmp_path):
         image_folder(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"size": 0}, "size must be an integer >= 1, got 0"),
-        ({"size": (8, 8)}, r"size must be an integer >= 1, got \(8, 8\)"),
-        ({"size": "8"}, "size must be an integer >= 1, got '8'"),
-        ({"channels": 4}, "channels must be 1 or 3, got 4"),
-        ({"limit": 0}, "limit must be an integer >= 1, got 0"),
-        ({"limit": 0.5}, "limit must be an integer >= 1, got 0.5"),
-    ],
-)
-def test_numbers_out_of_range(tmp_path, arguments, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        image_folder(tmp_path, **arguments)
+def test_numbers_out_of_range(tmp_path):
+    bad = {"size": (0, (8, 8), "8"), "limit": (0, 0.5), "channels": (4,)}
+    for name, values in bad.items():
+        fits = "1 or 3" if name == "channels" else "an integer >= 1"
+        for value in values:
+            message = re.escape(f"{name} must be {fits}, got {value!r}")
+            with pytest.raises(ValueError, match=f"^{message}$"):
+                image_folder(tmp_path, **{name: value})
 
 
 def test_without_pillow(tmp_path, monkeypatch):

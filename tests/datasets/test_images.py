@@ -33,10 +33,9 @@ def test_both_folder_names_are_accepted(data, expect, store, mnist_files, folder
 
 def cifar_rows(n, label_bytes):
     """n images whose pixels count 0, .., 255, 0, ..; labels 10, 11 for the first, 20, 21, ..."""
-    pixels = (np.arange(3072) % 256).astype(np.uint8).tobytes()
-    return b"".join(
-        bytes([10 * (i + 1) + j for j in range(label_bytes)]) + pixels for i in range(n)
-    )
+    pixels = bytes(range(256)) * 12
+    labels = (range(10 * i, 10 * i + label_bytes) for i in range(1, n + 1))
+    return b"".join(bytes(each) + pixels for each in labels)
 
 
 @pytest.mark.parametrize("form", ["", ".gz", ".xz"])
@@ -72,11 +71,10 @@ def test_the_data_folder_comes_before_the_cache_if_it_is_complete(
 ):
     monkeypatch.chdir(data.parent)
     monkeypatch.setenv("DPKIT_DATA", "data")  # it may be relative
-    bad = dict.fromkeys(mnist_files, b"bad")
     expect("mnist", mnist_files)
     if lies == "in the data folder":
         store(data / "mnist", mnist_files)
-        store(cache / "mnist", bad)
+        store(cache / "mnist", dict.fromkeys(mnist_files, b"bad"))
     else:
         store(data / "mnist", {"train-images-idx3-ubyte": b"bad"})
         store(cache / "mnist", mnist_files)

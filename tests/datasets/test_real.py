@@ -55,6 +55,12 @@ def test_adult(real):
     assert (len(train.dropna()), len(test.dropna())) == (30_162, 15_060)
     above = (train.income == ">50K").sum() + (test.income == ">50K").sum()
     assert round(100 * above / 48_842, 2) == 23.93
+    complete = train.dropna()[list(ADULT_8.names)]
+    train, test = adult_8(split="train"), adult_8(split="test")
+    assert (train.shape, test.shape) == ((20_000, 8), (10_000, 8))
+    assert (test.to_numpy() == complete[20_000:30_000].to_numpy()).all()
+    assert train.attrs["checksum"].startswith("a99374d42c4c")
+    assert test.attrs["checksum"].startswith("e081c66c94df")
 
 
 def test_every_record_of_adult_makes_the_round_trip(real):
@@ -71,13 +77,3 @@ def test_every_record_of_adult_makes_the_round_trip(real):
             assert drawn[name].equals(frame[name])  # missing values too
         read += len(frame)
     assert read == 48_842
-
-
-def test_adult_8(real):
-    real("adult")
-    train, test = adult_8(split="train"), adult_8(split="test")
-    assert (train.shape, test.shape) == ((20_000, 8), (10_000, 8))
-    complete = adult(split="train").dropna()[list(ADULT_8.names)]
-    assert (test.to_numpy() == complete[20_000:30_000].to_numpy()).all()
-    assert train.attrs["checksum"].startswith("a99374d42c4c")
-    assert test.attrs["checksum"].startswith("e081c66c94df")

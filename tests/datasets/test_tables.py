@@ -62,12 +62,9 @@ def test_the_split_of_eight_is_of_the_records_without_missing_values_in_their_or
     assert train.attrs == {"name": "adult_8", "checksum": ADULT_8.checksum(train)}
     assert train.attrs["checksum"] != test.attrs["checksum"]
     files(records[:8], [HOLES])  # four without holes
-    message = (
-        "adult.data must hold 5 records without missing values for the test split, got 4; "
-        "use adult_8_all"
-    )
     assert len(adult_8(split="train")) == 3
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    message = "^adult.data must hold 5 records without missing values for the test split, got 4; "
+    with pytest.raises(ValueError, match=f"{message}use adult_8_all$"):
         adult_8(split="test")
 
 
@@ -75,9 +72,8 @@ def test_every_record_of_eight_columns_with_its_holes(files):
     files([ROW, HOLES], [HOLES])
     frame = adult_8_all(split="train")
     assert frame.age.tolist() == [41, 23]
-    assert frame.isna().sum().to_dict() == {
-        name: int(name in ("occupation", "workclass")) for name in ADULT_8.names
-    }
+    holes = frame.isna().sum()
+    assert holes[holes > 0].to_dict() == {"occupation": 1, "workclass": 1}
     assert len(adult_8_all(split="test")) == 1
     codes = ADULT_8.codes(frame)
     assert codes[1, [1, 4]].tolist() == [14, 8]
@@ -88,18 +84,15 @@ def test_every_record_of_eight_columns_with_its_holes(files):
         ADULT_8.codes(adult(split="train"))
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
+def test_a_line_that_does_not_fit_is_named(tmp_path):
+    path = tmp_path / "adult.data"
+    for line, problem in (
         (ROW + ", 7", "expected 15 columns, found 16"),
         ("41, Private", "expected 15 columns, found 2"),
         (ROW.replace("41", "?"), "age must be a whole number, got '?'"),
         (ROW.replace("Cuba", "Atlantis"), "native_country has no category 'Atlantis'"),
         (ROW.replace("<=50K", "?"), "income has no category '?'"),
-    ],
-)
-def test_a_line_that_does_not_fit_is_named(tmp_path, line, problem):
-    path = tmp_path / "adult.data"
-    message = f"{path}, line 3: {problem}"
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        parse_adult(f"{ROW}\n\n{line}\n", path)
+    ):
+        message = re.escape(f"{path}, line 3: {problem}")
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            parse_adult(f"{ROW}\n\n{line}\n", path)

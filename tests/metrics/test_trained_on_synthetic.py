@@ -11,7 +11,6 @@ from dpkit.metrics import trained_on_synthetic as protocols
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
 
 pytestmark = pytest.mark.torch
-CPU = torch.device("cpu")
 SHORT = Protocol(epochs=3, batch_size=32, held_out=200)
 
 
@@ -21,24 +20,13 @@ def of(split):
 
 
 def scored(network=logistic, *, protocol=SHORT, seed=0, synthetic=None, real=None):
-    return accuracy(
-        network,
-        synthetic or of("train"),
-        real or of("test"),
-        protocol=protocol,
-        seed=seed,
-        device=CPU,
-    )
+    told = {"protocol": protocol, "seed": seed, "device": torch.device("cpu")}
+    return accuracy(network, synthetic or of("train"), real or of("test"), **told)
 
 
 @pytest.fixture(scope="module")
 def plain():
     return scored(mlp)
-
-
-@pytest.fixture(scope="module")
-def linear():
-    return scored()
 
 
 @pytest.mark.slow("a CNN that learns digits less well than it can")
@@ -67,11 +55,14 @@ def test_synthetic_images_choose_the_epoch_and_test_images_do_not(monkeypatch):
     assert (found.epoch, found.chosen, found.last) == (2, 0.2, 0.8)
 
 
-def test_wrong_test_labels_change_the_score_alone(linear):
+def test_wrong_test_labels_change_the_score_alone_and_bytes_and_shares_are_the_same_images():
     pixels, labels = of("test")
-    right, wrong = linear, scored(real=(pixels, (labels + 1) % 10))
+    right, wrong = scored(), scored(real=(pixels, (labels + 1) % 10))
     assert right.held_out == pytest.approx(wrong.held_out, abs=0.01)
     assert wrong.chosen < 0.2 < right.chosen
+    pixels, labels = of("train")
+    shares = scored(synthetic=(pixels / 255, labels))
+    assert right.held_out == pytest.approx(shares.held_out, abs=0.01)
 
 
 def test_held_out_images_are_not_trained_on():
@@ -89,17 +80,6 @@ def test_held_out_images_are_not_trained_on():
     assert sum(map(len, seen)) == len(pixels) - 1_000
 
 
-def test_bytes_and_shares_are_the_same_images(linear):
-    pixels, labels = of("train")
-    shares = scored(synthetic=(pixels / 255, labels))
-    assert linear.held_out == pytest.approx(shares.held_out, abs=0.01)
-
-
-def bad(change):
-    pixels, labels = of("train")
-    return change(pixels.astype(np.float32) / 255, labels.copy())
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -114,19 +94,15 @@ def bad(change):
     ],
 )
 def test_bad_images_are_refused(change, words):
+    pixels, labels = of("train")
     with pytest.raises(ValueError, match=words):
-        scored(synthetic=bad(change))
+        scored(synthetic=change(pixels.astype(np.float32) / 255, labels.copy()))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"epochs": 0}, {"batch_size": 0}, {"held_out": 0}, {"rate": float("nan")}, {"rate": 0.0}],
-)
-def test_bad_protocols_are_refused(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        Protocol(**wrong)
-
-
-def test_images_too_small_for_the_network_are_refused():
+def test_bad_protocols_and_images_too_small_for_the_network_are_refused():
+    nothing = {"epochs": 0, "batch_size": 0, "held_out": 0, "rate": 0.0}
+    for name, value in (*nothing.items(), ("rate", float("nan"))):
+        with pytest.raises(ValueError, match=name):
+            Protocol(**{name: value})
     with pytest.raises(ValueError, match="height"):
         cnn((1, 5, 8), 10)

@@ -1,4 +1,4 @@
-"""A small private GAN, trained by as many processes as test_ranks.py starts; see `main`."""
+"""A small private GAN, trained by as many processes as test_distributed.py starts; see `main`."""
 
 import os
 import signal
@@ -105,11 +105,9 @@ def penalised(critic, real, fake, mixing):
 
 def trained(way, *, seed=0, place=None, own=None, watch=lambda index, gan: None):
     """(all weights, records as rows of numbers) of a run."""
-    gan, rng = new_gan(way), torch.Generator().manual_seed(123 + seed)
-    records = []
-    for record in train(
-        step, gan, own or data(), settings=Settings(way), rng=rng, checkpoint=place
-    ):
+    gan, rng, records = new_gan(way), torch.Generator().manual_seed(123 + seed), []
+    told = {"settings": Settings(way), "rng": rng, "checkpoint": place}
+    for record in train(step, gan, own or data(), **told):
         records.append((record.batch_size, record.discriminator_loss, record.clipped))
         watch(record.step, gan)
     nets = (gan.discriminator, gan.generator_net)
@@ -120,17 +118,9 @@ def trained(way, *, seed=0, place=None, own=None, watch=lambda index, gan: None)
 def own_loop(folder):
     """Weights of a network that `Private` trained, with dropout, charged to a budget."""
     net = nn.Sequential(nn.Dropout(0.5), network(4, 8, 1))
-    budget = Budget(folder / "budget.json", epsilon=100, delta=1e-5)
-    private = Private(
-        net,
-        torch.optim.Adam(net.parameters()),
-        data().features,
-        epsilon=8,
-        delta=1e-5,
-        steps=10,
-        batch_size=BATCH,
-        budget=budget,
-    )
+    optimizer, asked = torch.optim.Adam(net.parameters()), {"epsilon": 8, "delta": 1e-5}
+    asked["budget"] = Budget(folder / "budget.json", epsilon=100, delta=1e-5)
+    private = Private(net, optimizer, data().features, **asked, steps=10, batch_size=BATCH)
     for (rows,) in private:
         private.step(lambda x: net(x).squeeze(1).square(), rows)
     return torch.cat([p.detach().flatten() for p in net.parameters()])

@@ -37,11 +37,10 @@ class Calls(nn.Module):
         return self.function(self.parts, *inputs)
 
 
-def penalty(critic: nn.Module, real: torch.Tensor, fake: torch.Tensor | None = None):
+def penalty(critic: nn.Module, real: torch.Tensor):
     """Gradients of the critic's loss with a penalty, and the losses."""
-    fake = real.flip(0) + 1 if fake is None else fake
     mixing = torch.linspace(0, 1, len(real)).to(real)
-    return gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+    return gradient_penalty.per_example(critic, real, real.flip(0) + 1, mixing=mixing)
 
 
 def alone(network: nn.Module, loss, *inputs: torch.Tensor) -> list[torch.Tensor]:

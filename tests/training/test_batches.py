@@ -96,30 +96,30 @@ def test_records_enter_poisson_batches_independently():
 def test_poisson_batches_may_be_empty_and_repeat_nothing():
     chosen = drawn(PoissonSampling(1), size=20, count=300)
     assert any(len(batch) == 0 for batch in chosen)  # fails by chance 0.642^300
-    assert all(len(set(batch.tolist())) == len(batch) for batch in chosen)
-    assert all(batch.dtype == torch.int64 for batch in chosen)
-    assert all(
-        len(batch) == 0 for batch in drawn(PoissonSampling(1), size=0, public_size=5, count=9)
-    )
+    for batch in chosen:
+        assert len(set(batch.tolist())) == len(batch)
+        assert batch.dtype == torch.int64
+    assert not any(map(len, drawn(PoissonSampling(1), size=0, public_size=5, count=9)))
 
 
 # Fixed size, without replacement
 
 
+@pytest.fixture(scope="module")
 def fixed():
     return drawn(FixedSizeBatches(12), size=RECORDS, count=DRAWS, seed=1)
 
 
-def test_fixed_size_batches_have_their_size_and_no_repeats():
-    for batch in fixed():
+def test_fixed_size_batches_have_their_size_and_no_repeats(fixed):
+    for batch in fixed:
         assert len(set(batch.tolist())) == len(batch) == 12
         assert set(batch.tolist()) <= set(range(RECORDS))
     (everyone,) = drawn(FixedSizeBatches(7), size=7)
     assert sorted(everyone.tolist()) == list(range(7))
 
 
-def test_every_record_and_every_pair_enters_fixed_size_batches_alike():
-    inside = table(fixed(), RECORDS)
+def test_every_record_and_every_pair_enters_fixed_size_batches_alike(fixed):
+    inside = table(fixed, RECORDS)
     q = 12 / RECORDS
     z = (inside.sum(0) - q * DRAWS) / (q * (1 - q) * DRAWS * RECORDS / (RECORDS - 1)) ** 0.5
     assert squares_fit(z, freedom=RECORDS - 1) > LEAST_P  # the counts have a fixed sum
@@ -131,21 +131,18 @@ def test_every_record_and_every_pair_enters_fixed_size_batches_alike():
     assert squares_fit(z, freedom=RECORDS - 2) > LEAST_P
 
 
-def test_fixed_size_batches_are_fresh():
+def test_fixed_size_batches_are_fresh(fixed):
     """Records that a batch shares with the one before it: hypergeometric if both are fresh."""
-    inside = table(fixed(), RECORDS)
+    inside = table(fixed, RECORDS)
     shared = (inside[::2] * inside[1::2]).sum(1)
     assert counts_fit(shared, stats.hypergeom(RECORDS, 12, 12)) > LEAST_P
 
 
-def test_fixed_size_batches_need_the_number_of_records_that_was_declared():
+def test_fixed_size_batches_of_another_number_and_unknown_sampling_are_refused():
     with pytest.raises(ValueError, match="drawn from public_size records, got 50 and 40"):
         drawn(FixedSizeBatches(12), size=40, public_size=50)
     with pytest.raises(ValueError, match="expected_batch_size must be <= public_size"):
         drawn(FixedSizeBatches(12), size=10, public_size=10)
-
-
-def test_unknown_sampling_is_refused():
     with pytest.raises(TypeError, match="no batches are known for 'poisson'"):
         drawn("poisson", size=10)
 

@@ -20,8 +20,8 @@ SIZE = 12
 SETTINGS = Plain(sampling=ShuffledBatches(3))  # eight steps
 
 
-def rng(seed: int = 0) -> torch.Generator:
-    return generator_on(CPU, reproducible_seed=seed)
+def rng() -> torch.Generator:
+    return generator_on(CPU, reproducible_seed=0)
 
 
 def labels(size: int = SIZE) -> Tensor:
@@ -38,28 +38,22 @@ def to_unit(rows: Tensor) -> Tensor:
     return rows.float() / 127.5 - 1
 
 
-def twice(rows: Tensor) -> Tensor:
-    return 2 * rows
-
-
 def keep(gan, features, labels, *, settings, index, rng):
     """A step that only keeps its batches, on the discriminator."""
     gan.discriminator.given.append((features, labels))
     return Record(index, len(features), 0.0, None, 0.0)
 
 
-def batches(of: Data, **keywords) -> list[tuple[Tensor, Tensor]]:
+def batches(of: Data) -> list[tuple[Tensor, Tensor]]:
     gan, given = networks(), []
     vars(gan.discriminator)["given"] = given
-    list(train(keep, gan, of, settings=SETTINGS, rng=rng(), **keywords))
+    list(train(keep, gan, of, settings=SETTINGS, rng=rng()))
     return given
 
 
 def same(first, second) -> bool:
-    return len(first) == len(second) == 8 and all(
-        torch.equal(a, c) and torch.equal(b, d)
-        for (a, b), (c, d) in zip(first, second, strict=True)
-    )
+    pairs = [pair for both in zip(first, second, strict=True) for pair in zip(*both, strict=True)]
+    return len(pairs) == 16 and all(torch.equal(*pair) for pair in pairs)
 
 
 @pytest.fixture
@@ -93,13 +87,10 @@ def test_a_record_that_is_not_finite_is_refused_by_its_row(monkeypatch, wrong, r
 def test_nothing_is_drawn_before_a_record_is_refused(tmp_path):
     features, source = torch.full((SIZE, 3), torch.nan), rng()
     before = source.get_state()
-    place = Checkpoints(tmp_path / "run")
-    with pytest.raises(ValueError, match="row 0"):
-        next(train(keep, networks(), data(features), settings=SETTINGS, rng=source))
-    with pytest.raises(ValueError, match="row 0"):
-        next(
-            train(keep, networks(), data(features), settings=SETTINGS, rng=source, checkpoint=place)
-        )
+    for place in (None, Checkpoints(tmp_path / "run")):
+        told = {"settings": SETTINGS, "rng": source, "checkpoint": place}
+        with pytest.raises(ValueError, match="row 0"):
+            next(train(keep, networks(), data(features), **told))
     assert torch.equal(before, source.get_state())
     assert list(tmp_path.iterdir()) == []
 
@@ -158,12 +149,10 @@ def test_random_transforms_draw_the_same_whether_they_are_checked_or_not():
         return torch.where(torch.rand(len(rows), 1) < 0.5, rows, rows.flip(1))
 
     before = torch.get_rng_state()
-    first = batches(data(torch.arange(SIZE * 3.0).view(SIZE, 3), transform=flipped))
+    features = torch.arange(SIZE * 3.0).view(SIZE, 3)
+    first = batches(data(features, transform=flipped))
     torch.set_rng_state(before)
-    plain = []
-    for rows, _ in batches(data(torch.arange(SIZE * 3.0).view(SIZE, 3))):
-        plain.append(rows)
-    for (rows, _), own in zip(first, plain, strict=True):
+    for (rows, _), (own, _) in zip(first, batches(data(features)), strict=True):
         assert torch.equal(rows, flipped(own))
 
 
@@ -172,9 +161,8 @@ def test_a_transform_may_work_in_place(tmp_path):
     np.save(tmp_path / "features.npy", features.numpy())
     mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
     for given in (features.clone(), mapped):
-        assert same(
-            batches(data(given, transform=lambda x: x.mul_(2))), batches(data(2 * features))
-        )
+        found = batches(data(given, transform=lambda x: x.mul_(2)))
+        assert same(found, batches(data(2 * features)))
         assert np.array_equal(given, features.numpy())
 
 
@@ -185,46 +173,34 @@ def test_a_transform_returns_a_row_for_each_example(made):
         rows.at(torch.arange(1))
 
 
-def frame():
-    class DataFrame:
-        pass
-
-    return DataFrame()
-
-
 LOADER = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(SIZE, 3)))
+BYTES = torch.ones(SIZE, 3, dtype=torch.uint8)
+OF_TYPE = [
+    ({"data": LOADER}, r"data must be a dpkit.training.Data, got DataLoader: .*give"),
+    ({"data": LOADER.dataset}, "got TensorDataset"),
+    ({"data": data(object())}, "data.features must be a tensor or a numpy array"),
+    ({"data": data(np.array(["a"] * SIZE))}, "an array of <U1"),
+    ({"data": data([[0.0]] * SIZE)}, "data.features must be a tensor or"),
+    ({"settings": {"steps": 3}}, "settings must have sampling .* got dict without"),
+    ({"rng": 0}, "rng must be a torch.Generator, got int"),
+]
+OF_VALUE = [
+    (data(own=labels(SIZE - 1)), r"label for each record, got .* \(11,\)"),
+    (data(own=torch.tensor(0)), "a label for each record"),
+    (data(own=labels().int()), r"int64, got torch.int32; call long\(\)"),
+    (data(own=labels().double()), "data.labels must be int64"),
+    (data(torch.rand(SIZE, 3, device="meta")), "lie on meta and rng on"),
+    (data(own=labels().to("meta")), "data.labels lie on meta and rng on"),
+    (data(BYTES), "are torch.uint8, which networks do not take; give Data a transform"),
+    (data(torch.rand(SIZE, 3).half()), "data.features are torch.float16"),
+]
 
 
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        (
-            {"data": LOADER},
-            TypeError,
-            r"data must be a dpkit.training.Data, got DataLoader: .*give",
-        ),
-        ({"data": LOADER.dataset}, TypeError, "got TensorDataset"),
-        ({"data": data(frame())}, TypeError, "data.features must be a tensor or a numpy array"),
-        ({"data": data(np.array(["a"] * SIZE))}, TypeError, "an array of <U1"),
-        ({"data": data([[0.0]] * SIZE)}, TypeError, "data.features must be a tensor or"),
-        (
-            {"data": data(own=labels(SIZE - 1))},
-            ValueError,
-            r"label for each record, got .* \(11,\)",
-        ),
-        ({"data": data(own=torch.tensor(0))}, ValueError, "a label for each record"),
-        ({"data": data(own=labels().int())}, ValueError, r"int64, got torch.int32; call long\(\)"),
-        ({"data": data(own=labels().double())}, ValueError, "data.labels must be int64"),
-        ({"data": data(torch.rand(SIZE, 3, device="meta"))}, ValueError, "lie on meta and rng on"),
-        ({"data": data(own=labels().to("meta"))}, ValueError, "data.labels lie on meta and rng on"),
-        (
-            {"data": data(torch.ones(SIZE, 3, dtype=torch.uint8))},
-            ValueError,
-            r"data.features are torch.uint8, which networks do not take; give Data a transform",
-        ),
-        ({"data": data(torch.rand(SIZE, 3).half())}, ValueError, "data.features are torch.float16"),
-        ({"settings": {"steps": 3}}, TypeError, "settings must have sampling .* got dict without"),
-        ({"rng": 0}, TypeError, "rng must be a torch.Generator, got int"),
+        *((changed, TypeError, words) for changed, words in OF_TYPE),
+        *(({"data": wrong}, ValueError, words) for wrong, words in OF_VALUE),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_remedy(changed, error, message):
@@ -247,7 +223,6 @@ def test_rows_move_to_the_device_before_they_are_transformed(monkeypatch, images
 
 def test_rows_that_nobody_drew_are_not_read():
     """Data larger than memory: of what is mapped, a batch reads its own rows."""
-
     seen = []
 
     class Watched(torch.Tensor):

@@ -27,73 +27,50 @@ def accelerator(monkeypatch):
     return pretend
 
 
-@pytest.mark.parametrize(
-    ("kind", "count", "auto"),
-    [
-        (None, 0, "cpu"),
-        ("cuda", 0, "cpu"),
-        ("cuda", 2, "cuda"),
-        ("xpu", 1, "xpu"),
-        ("mps", 1, "cpu"),
-    ],
-)
-def test_auto_is_an_accelerator_that_has_float64(accelerator, kind, count, auto):
-    accelerator(kind, count)
-    assert device_named("auto") == torch.device(auto)
-    assert device_named("cpu") == device_named("cpu:0") == CPU
-    for name in ("cuda", "cuda:0", "cuda:1") if (kind, count) == ("cuda", 2) else ():
+def test_auto_is_an_accelerator_that_has_float64(accelerator):
+    found = {(None, 0): "cpu", ("cuda", 0): "cpu", ("cuda", 2): "cuda"}
+    for seen, auto in (found | {("xpu", 1): "xpu", ("mps", 1): "cpu"}).items():
+        accelerator(*seen)
+        assert device_named("auto") == torch.device(auto), seen
+        assert device_named("cpu") == device_named("cpu:0") == CPU
+    accelerator("cuda", 2)
+    for name in ("cuda", "cuda:0", "cuda:1"):
         assert device_named(name) == torch.device(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("tpu", "device must be auto, cpu, cuda, .* got 'tpu'"),
-        ("meta", "device must be auto, cpu, cuda, .* got 'meta'"),
-        ("mps", "torch sees no such device here"),
-        ("cuda:2", "torch sees no such device here, only cpu, cuda:0, cuda:1; use"),
-        ("xpu", "torch sees no such device here"),
-    ],
-)
-def test_other_devices_are_refused(accelerator, name, message):
+def test_other_devices_are_refused(accelerator):
     accelerator("cuda", 2)
-    with pytest.raises(ValueError, match=message):
-        device_named(name)
-
-
-def test_no_accelerator_at_all(accelerator):
+    for name in ("tpu", "meta"):
+        with pytest.raises(ValueError, match=f"device must be auto, cpu, cuda, .* got '{name}'"):
+            device_named(name)
+    for name in ("mps", "xpu", "cuda:2"):
+        with pytest.raises(ValueError, match="no such device here, only cpu, cuda:0, cuda:1; use"):
+            device_named(name)
     accelerator(None, 0)
     with pytest.raises(ValueError, match="only cpu; use one of these, or auto"):
         device_named("cuda")
     assert device_label(CPU) == "cpu"
 
 
-def legacy(precision):
-    return lambda: torch.set_float32_matmul_precision(precision)
+NEW = {  # ways but for the legacy one
+    "matmul": ("tf32", [backends.cuda.matmul]),
+    "all": ("tf32", [backends]),
+    "both": ("ieee", [backends.cuda.matmul, backends.cudnn.conv]),
+}
 
 
-def new(*operations, precision):
-    def choose():
-        for operation in operations:
-            operation.fp32_precision = precision
-
-    return choose
-
-
-@pytest.fixture(params=["legacy", "matmul", "all", "both"])
+@pytest.fixture(params=["legacy", *NEW])
 def chosen_before(request):
     """A precision that a user chose, in one of torch's ways; put back afterwards."""
     before = [operation.fp32_precision for operation in OPERATIONS]
-    ways = {
-        "legacy": legacy("medium"),
-        "matmul": new(backends.cuda.matmul, precision="tf32"),
-        "all": new(backends, precision="tf32"),
-        "both": new(backends.cuda.matmul, backends.cudnn.conv, precision="ieee"),
-    }
-    ways[request.param]()
+    chosen, operations = NEW.get(request.param, ("", []))
+    for operation in operations:
+        operation.fp32_precision = chosen
+    if not operations:
+        torch.set_float32_matmul_precision("medium")
     yield
     backends.fp32_precision = "none"
-    legacy("highest")()
+    torch.set_float32_matmul_precision("highest")
     backends.cudnn.allow_tf32 = True
     for operation, own in zip(OPERATIONS, before, strict=True):
         operation.fp32_precision = own
@@ -124,22 +101,18 @@ def test_the_way_that_torch_answered_for_answers_as_before():
         torch.set_float32_matmul_precision("highest")
 
 
-def test_numbers_are_read_together_and_none_stays_none():
+def test_numbers_are_read_together_and_a_record_is_its_numbers():
+    """Whether they came as tensors or not; none stays none."""
     weight = torch.tensor(3.0, requires_grad=True)
     wide = torch.tensor([0.1], dtype=torch.float64)
     assert floats(1, None, weight * 2, wide, 0.5) == (1, None, 6.0, 0.1, 0.5)
     assert floats() == ()
-
-
-def test_a_record_is_its_numbers_whether_they_came_as_tensors_or_not():
     given = Record(3, 8, torch.tensor(0.5, requires_grad=True), None, torch.tensor(0.25))
     record = Record(3, 8, 0.5, None, 0.25)
     assert given == record
     assert hash(given) == hash(record)
-    assert repr(given) == (
-        "Record(step=3, batch_size=8, discriminator_loss=0.5, generator_loss=None, clipped=0.25)"
-    )
+    assert repr(given) == repr(record)
+    assert repr(given).endswith("discriminator_loss=0.5, generator_loss=None, clipped=0.25)")
     assert type(given.discriminator_loss) is float
-    assert (given.generator_loss, given.clipped) == (None, 0.25)
     assert tuple(given) == tuple(given._asdict().values()) == (3, 8, 0.5, None, 0.25)
     assert given != Record(3, 8, 0.5, 0.5, 0.25)

@@ -25,15 +25,9 @@ def processes(what: str, folder: Path) -> list[tuple[int, str]]:
     """(exit code, standard error) of each of two ranks."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(HERE.parents[1]),
-    }
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    shared |= {"WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    shared["PYTHONPATH"] = str(HERE.parents[1])
     started = [
         subprocess.Popen(
             [sys.executable, str(HERE / "on_ranks.py"), what, str(folder)],
@@ -91,15 +85,12 @@ def test_two_ranks_train_as_one_process_does(folder: Path, double, way: str):
     torch.testing.assert_close(of_both, records, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_ranks_keep_the_same_weights_whatever_their_seeds(folder: Path, way: str):
-    """Also with dropout, whose masks each rank draws for its own rows."""
-    (one, records), (other, same) = (torch.load(folder / f"{way}-{rank}") for rank in (0, 1))
-    assert torch.equal(one, other)
-    assert torch.equal(records, same)
-
-
-def test_a_loop_of_ones_own_keeps_the_same_weights_and_is_charged_once(folder: Path):
+def test_ranks_keep_the_same_weights_and_a_loop_of_ones_own_is_charged_once(folder: Path):
+    """Whatever their seeds, also with dropout, whose masks each rank draws for its own rows."""
+    for way in WAYS:
+        (one, records), (other, same) = (torch.load(folder / f"{way}-{rank}") for rank in (0, 1))
+        assert torch.equal(one, other), way
+        assert torch.equal(records, same), way
     one, other = (torch.load(folder / f"own-loop-{rank}") for rank in (0, 1))
     assert torch.equal(one, other)
     assert len(json.loads((folder / "budget.json").read_text())["runs"]) == 1
@@ -113,17 +104,14 @@ def test_other_data_weights_or_bounds_on_a_rank_are_refused(folder: Path):
             assert drift.startswith("weights, bounds or batches differ between the ranks")
 
 
-def test_a_killed_rank_ends_the_run_and_its_steps_stay_charged(killed):
+def test_a_killed_rank_ends_the_run_and_its_steps_stay_charged(killed, double):
+    """Another number of ranks does not go on: its sums are rounded otherwise."""
     folder, ((code, error), (code_of_killed, _)) = killed
     assert (code, code_of_killed) == (1, -9)
     assert "RuntimeError: a rank has ended or does not answer" in error
     assert 13 <= spent(folder / "run.pt") <= 16
-
-
-def test_another_number_of_ranks_does_not_go_on(killed, double):
-    """Its sums are rounded otherwise: two releases with the same noise."""
     with pytest.raises(ValueError, match=r"these differ: ranks \(stored 2, now None\)"):
-        trained("plain", place=Checkpoints(killed[0] / "run.pt", every=5, reserve=8))
+        trained("plain", place=Checkpoints(folder / "run.pt", every=5, reserve=8))
 
 
 def test_both_ranks_go_on_after_a_stop_with_each_step_charged_once(folder: Path):
@@ -137,14 +125,11 @@ def test_both_ranks_go_on_after_a_crash_with_each_step_charged_once(killed):
     assert_went_on(folder, "run")
 
 
-def test_processes_of_torchrun_that_were_not_joined_are_refused(monkeypatch):
+def test_alone_there_is_nobody_to_join_and_processes_of_torchrun_must(monkeypatch):
+    with distributed.joined("cpu") as device:
+        assert device == torch.device("cpu")
+        assert distributed.here() == (0, 1)
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match=r"each would spend the budget by itself.*joined"):
         trained("plain")
-
-
-def test_alone_there_is_nobody_to_join():
-    with distributed.joined("cpu") as device:
-        assert device == torch.device("cpu")
-        assert distributed.here() == (0, 1)

@@ -40,31 +40,13 @@ def at_home(name, home):
     return getattr(import_module(f"dpkit.training.{home}"), name)
 unlike = []
 for name, home in HOMES.items():
-    for first in (attribute, imported):
+    for first in (attribute, imported, lambda name: at_home(name, home)):
         forget()
         found = [first(name), at_home(name, home), attribute(name), imported(name)]
         if any(one is not found[0] for one in found):
             unlike.append(f"{name}, {first.__name__} first")
-    forget()
-    found = [at_home(name, home), attribute(name), imported(name)]
-    if any(one is not found[0] for one in found):
-        unlike.append(f"{name}, its module first")
 print(json.dumps([early, late, unlike]))
 """
-
-
-def python(code: str) -> str:
-    """The standard output of a fresh interpreter."""
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 def imports(tree: ast.AST) -> dict[str, str]:
@@ -77,22 +59,24 @@ def imports(tree: ast.AST) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def fresh():
-    """What a fresh interpreter says of torch and of one name of every third module."""
+def test_names_are_the_same_objects_in_both_orders_and_torch_is_loaded_where_it_is_needed():
+    """Of one name of every third module, in a fresh interpreter."""
     typed = imports(ast.parse(Path(training.__file__).read_text(encoding="utf-8")))
     one_of_each = {home.removeprefix("dpkit.training."): name for name, home in typed.items()}
     homes = {name: home for home, name in list(one_of_each.items())[::3]}
-    early, late, unlike = json.loads(python(f"HOMES = {homes!r}\n{IN_BOTH_ORDERS}"))
-    return early, late, unlike
-
-
-def test_names_are_the_same_objects_in_both_orders(fresh):
-    assert fresh[2] == []
-
-
-def test_torch_is_loaded_with_the_first_name_that_needs_it(fresh):
-    assert fresh[:2] == (False, True)
+    code = f"HOMES = {homes!r}\n{IN_BOTH_ORDERS}"
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    early, late, unlike = json.loads(result.stdout)
+    assert unlike == []
+    assert (early, late) == (False, True)  # whether torch is loaded
 
 
 def test_no_name_changes_when_every_module_is_loaded():

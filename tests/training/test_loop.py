@@ -1,18 +1,19 @@
 """The loop by itself: what a step is given, when it stops, and that storing changes none of it."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pytest
 import torch
+from tiny import networks
 
 from dpkit.papers import dp_cgan as paper
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.privacy.schedules import Linear
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
-from dpkit.training.types import Data, Gan, Record
+from dpkit.training.types import Data, Record
 
 pytestmark = pytest.mark.torch
 
@@ -24,11 +25,10 @@ CPU = torch.device("cpu")
 class Counting:
     """Settings that allow a number of steps."""
 
-    sampling: PoissonSampling | ShuffledBatches = field(default_factory=lambda: ShuffledBatches(3))
+    sampling: ShuffledBatches = ShuffledBatches(3)  # noqa: RUF009
     allowed: int = 8
 
     def steps_allowed(self, *, public_size: int) -> int:
-        """As many as given."""
         return self.allowed
 
 
@@ -38,38 +38,18 @@ class Given(NamedTuple):
     index: int
 
 
-def tiny_gan():
-    nets = [torch.nn.Linear(2, 2) for _ in range(3)]
-    for net in nets:
-        torch.nn.init.zeros_(net.weight)
-        torch.nn.init.zeros_(net.bias)
-    return Gan(
-        nets[0],
-        nets[1],
-        nets[2],
-        torch.optim.SGD(nets[0].parameters(), lr=0.1, momentum=0.9),
-        torch.optim.Adam(nets[2].parameters(), lr=0.1),
-    )
-
-
-def numbered(size):
-    """Record i has feature i and label i % 10: batches tell which records they hold."""
-    features = torch.arange(size, dtype=torch.float32)[:, None]
-    return Data(features, torch.arange(size) % 10, public_size=size)
-
-
 def look(gan, features, labels, *, settings, index, rng):
     """A step that only notes what it is given."""
     gan.discriminator.given.append(Given(features[:, 0], labels, index))
     return Record(index, len(features), 0.0, None, 0.0)
 
 
-def looked_at(settings, *, seed=0, size=10, **keywords):
-    """What the step is given at each call, and the run's rng."""
-    gan, rng = tiny_gan(), generator_on(CPU, reproducible_seed=seed)
+def looked_at(settings, **keywords):
+    """What the step is given at each call of ten records with feature and label i, and records."""
+    gan, rng = networks(), generator_on(CPU, reproducible_seed=0)
     given = gan.discriminator.given = []
-    records = train(look, gan, numbered(size), settings=settings, rng=rng, **keywords)
-    return given, records
+    data = Data(torch.arange(10.0)[:, None], torch.arange(10), public_size=10)
+    return given, train(look, gan, data, settings=settings, rng=rng, **keywords)
 
 
 def test_each_step_is_given_its_index_and_a_batch_with_its_own_labels():
@@ -79,7 +59,7 @@ def test_each_step_is_given_its_index_and_a_batch_with_its_own_labels():
         assert record.step == count == len(given) - 1
     assert [one.index for one in given] == list(range(8))
     for one in given:
-        assert torch.equal(one.labels, one.features.long() % 10)
+        assert torch.equal(one.labels, one.features.long())
         assert len(one.features) == 3
     for epoch in range(2):  # three batches of three of ten records, none twice
         seen = torch.cat([one.features for one in given[3 * epoch : 3 * epoch + 3]])
@@ -99,26 +79,19 @@ def test_a_second_stop_within_an_epoch_keeps_its_place(tmp_path):
     assert [one.features.item() for one in found] == [one.features.item() for one in plain]
 
 
-@pytest.mark.parametrize("place", [False, True])
-@pytest.mark.parametrize("steps", [-1, 9])
-def test_steps_beyond_the_budget_are_refused_before_any(tmp_path, place, steps):
-    checkpoint = Checkpoints(tmp_path / "it") if place else None
-    given, records = looked_at(Counting(), steps=steps, checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=f"between 0 and the 8 .* got {steps}"):
-        next(records)
-    assert given == []
-    if place:
-        with pytest.raises(FileNotFoundError):
-            spent(tmp_path / "it")  # nothing was begun
-
-
-@pytest.mark.parametrize("place", [False, True])
-def test_no_steps_at_all(tmp_path, place):
-    checkpoint = Checkpoints(tmp_path / "it") if place else None
-    assert list(looked_at(Counting(), steps=0, checkpoint=checkpoint)[1]) == []
-    assert list(looked_at(Counting(allowed=0), checkpoint=None)[1]) == []
-    if place:
-        assert spent(tmp_path / "it") == 0
+def test_steps_beyond_the_budget_are_refused_before_any_and_no_steps_at_all_are_none(tmp_path):
+    for place in (None, Checkpoints(tmp_path / "it")):
+        for steps in (-1, 9):
+            given, records = looked_at(Counting(), steps=steps, checkpoint=place)
+            with pytest.raises(ValueError, match=f"between 0 and the 8 .* got {steps}"):
+                next(records)
+            assert given == []
+    with pytest.raises(FileNotFoundError):
+        spent(tmp_path / "it")  # nothing was begun
+    for place in (None, Checkpoints(tmp_path / "it")):
+        assert list(looked_at(Counting(), steps=0, checkpoint=place)[1]) == []
+    assert list(looked_at(Counting(allowed=0))[1]) == []
+    assert spent(tmp_path / "it") == 0
 
 
 def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):

@@ -22,14 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dpkit
-from dpkit.papers.dp_cgan import algorithm as dp_cgan
-from dpkit.papers.dp_cgan import settings as dp_cgan_settings
-from dpkit.papers.dpgan import algorithm as dpgan
-from dpkit.papers.dpgan import settings as dpgan_settings
-from dpkit.papers.rdp_gan import algorithm as rdp_gan
-from dpkit.papers.rdp_gan import settings as rdp_gan_settings
-from dpkit.papers.small_images import algorithm as small_images
-from dpkit.papers.small_images import settings as small_images_settings
+from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
@@ -131,7 +124,7 @@ POISSON = PoissonSampling(5)
 @pytest.mark.parametrize("name", ["REPAIRED", "SETTINGS", "BASIC"])
 @pytest.mark.usefixtures("gpu")
 def test_dp_cgan(images, name):
-    settings = dp_cgan_settings.small(getattr(dp_cgan_settings, name), batch_size=5, steps=10)
+    settings = dp_cgan.settings.small(getattr(dp_cgan.settings, name), batch_size=5, steps=10)
     settings = replace(settings, pixels=64, hidden=4)
     gan = dp_cgan.new_gan(settings, seed=0, device=CPU)
     step = dp_cgan.basic_step if name == "BASIC" else dp_cgan.step
@@ -143,7 +136,7 @@ def test_dp_cgan(images, name):
 @pytest.mark.parametrize("name", ["REPAIRED", "SETTINGS", "NON_PRIVATE"])
 @pytest.mark.usefixtures("gpu")
 def test_small_images(images, name):
-    settings = getattr(small_images_settings, name)
+    settings = getattr(small_images.settings, name)
     sampling = type(settings.sampling)(5)
     small = {"capacity": 2, "side": 8, "latent_size": 3, "max_steps": 10, "target_epsilon": None}
     settings = replace(settings, sampling=sampling, **small)
@@ -158,13 +151,12 @@ def test_small_images(images, name):
 )
 @pytest.mark.usefixtures("gpu")
 def test_rdp_gan(images, name):
-    settings = getattr(rdp_gan_settings, "SETTINGS" if name == "REPAIRED" else name)
-    small = {"network": rdp_gan_settings.Mlp(4), "features": 64, "latent_size": 3, "iterations": 5}
-    draw = {}
-    if name == "REPAIRED":
-        gradient = rdp_gan_settings.GradientNoise(Constant(5.0), 0.5)
+    settings = getattr(rdp_gan.settings, "SETTINGS" if name == "REPAIRED" else name)
+    small = {"network": rdp_gan.settings.Mlp(4), "features": 64, "latent_size": 3, "iterations": 5}
+    draw = DRAW if name == "REPAIRED" else {}
+    if draw:
+        gradient = rdp_gan.settings.GradientNoise(Constant(5.0), 0.5)
         small |= {"noise": gradient, "target_epsilon": None}
-        draw = DRAW
     small["sampling"] = POISSON if draw else type(settings.sampling)(5)
     settings = replace(settings, discriminator_steps=2, **small)
     gan = rdp_gan.new_gan(settings, seed=0, device=CPU)
@@ -175,32 +167,15 @@ def test_rdp_gan(images, name):
 @pytest.mark.parametrize("name", ["REPAIRED", "NON_PRIVATE"])
 @pytest.mark.usefixtures("gpu")
 def test_dpgan(images, name):
-    settings = replace(
-        getattr(dpgan_settings, name),
-        image_shape=(1, 8, 8),
-        critic_channels=(2, 3, 4),
-        generator_channels=(3, 2, 2),
-        latent_size=3,
-        devices=1,
-        critic_steps=2,
-        private_examples=60,
-        noise_multiplier=20.0 if name == "REPAIRED" else 0.0,
-        sampling=type(getattr(dpgan_settings, name).sampling)(5),
-        max_steps=10,
-    )
+    settings, private = getattr(dpgan.settings, name), name == "REPAIRED"
+    small = {"image_shape": (1, 8, 8), "critic_channels": (2, 3, 4), "latent_size": 3}
+    small |= {"generator_channels": (3, 2, 2), "devices": 1, "critic_steps": 2, "max_steps": 10}
+    noise, sampling = 20.0 * private, type(settings.sampling)(5)
+    small |= {"private_examples": 60, "noise_multiplier": noise, "sampling": sampling}
+    settings = replace(settings, **small)
     gan = dpgan.new_gan(settings, seed=0, device=CPU)
     found = waits(dpgan.step_of(settings, images[:10]), gan, images, settings, read=True)
-    private = DRAW | BOUNDS if name == "REPAIRED" else {}
-    assert found == READ | private
-
-
-def critic() -> nn.Module:
-    critic = nn.Conv2d(1, 3, 3), nn.LeakyReLU(), nn.Flatten(), nn.Linear(108, 4), nn.ReLU()
-    return nn.Sequential(*critic, nn.Linear(4, 1))
-
-
-def squared(outputs: Tensor) -> Tensor:
-    return outputs.square().squeeze(1)
+    assert found == (READ | DRAW | BOUNDS if private else READ)
 
 
 def penalised(net: nn.Module, real: Tensor, fake: Tensor, mixing: Tensor):
@@ -210,7 +185,7 @@ def penalised(net: nn.Module, real: Tensor, fake: Tensor, mixing: Tensor):
 def general_step(gan, features, labels, *, settings, index, rng, penalty):
     """Clip, noise, update: what a step of one's own does."""
     net = gan.discriminator
-    of, inputs = partial(per_example, net, squared), (features,)
+    of, inputs = partial(per_example, net, lambda out: out.square().squeeze(1)), (features,)
     if penalty:
         of = partial(penalised, net)
         inputs = (features, torch.rand(features.shape), torch.rand(len(features)))
@@ -224,7 +199,8 @@ def general_step(gan, features, labels, *, settings, index, rng, penalty):
 @pytest.mark.parametrize("penalty", [False, True])
 @pytest.mark.usefixtures("gpu")
 def test_a_step_of_ones_own(images, penalty):
-    net = critic()
+    layers = nn.Conv2d(1, 3, 3), nn.LeakyReLU(), nn.Flatten(), nn.Linear(108, 4), nn.ReLU()
+    net = nn.Sequential(*layers, nn.Linear(4, 1))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     gan = networks()._replace(discriminator=net, discriminator_optimizer=optimizer)
     step, settings = partial(general_step, penalty=penalty), Plain(sampling=POISSON)
@@ -269,10 +245,6 @@ LAYERS = {
 }
 
 
-def sizes(gradients: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(gradients.flatten(1), dim=1)
-
-
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 0.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", LAYERS)
@@ -283,14 +255,15 @@ def test_norms_without_a_look_at_values(name, dtype, apart):
     layer, wide = copy.deepcopy(layer).to(dtype), copy.deepcopy(layer).double()
     kind, given = KINDS[type(layer)], passes(layer, shape, apart=apart, dtype=dtype)
     exact = [(a.double() if a.is_floating_point() else a, d.double()) for a, d in given]
-    true = sizes(kind.each(wide, exact))
-    added_up = sizes(kind.each(wide, exact[:1])) + sizes(kind.each(wide, exact[1:]))
+    true, first, second = (
+        kind.each(wide, some).flatten(1).norm(dim=1) for some in (exact, exact[:1], exact[1:])
+    )
     with Operations() as operations:
         norms = kind.norms(layer, given).double()
     assert not operations.waits
     assert (norms >= true * (1 - 1e-6)).all()
     far = 1e-4 if dtype == torch.float32 else 20.0  # float64's bound may be that much too large
-    assert (norms <= true + far * added_up).all()
+    assert (norms <= true + far * (first + second)).all()
 
 
 @pytest.mark.usefixtures("gpu")

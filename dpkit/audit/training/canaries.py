@@ -132,8 +132,12 @@ def dirac(
     rng: np.random.Generator,
     included: ArrayLike,
     *,
+    epsilon: float,
+    delta: float = 1e-5,
+    steps: int = 32,
+    rate: float = 0.8,
+    max_grad_norm: float = 1.0,
     images: Images | None = None,
-    **asked: Any,
 ) -> SeenReleases:
     """Train once on canaries whose loss is linear in a weight of their own each.
 
@@ -143,28 +147,33 @@ def dirac(
     Args:
         rng: draws initial weights, batches and noise.
         included: (canaries,) bool, of whom to train on; see `one_run.coins`.
+        epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
+            calibrates its noise.
+        steps: releases, each on its own Poisson batch.
+        rate: probability with which a record is drawn into a batch, in (0, 1].
+        max_grad_norm: C.
         images: the ordinary records, and those that canaries are made of; by default
             1,000 digits.
-        epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
-            calibrates its noise; delta is 1e-5 by default.
-        steps: releases, each on its own Poisson batch, 32.
-        rate: probability with which a record is drawn into a batch, in (0, 1], 0.8.
-        max_grad_norm: C, 1.
 
     Raises:
         ValueError: a number is out of range.
     """
     included, images = _included(rng, included), images or first_digits(1000)
     net, rows = _with_own_weights(rng, images, included)
-    return _trained(rng, net, rows, included, known=0, **asked)
+    asked = {"epsilon": epsilon, "delta": delta, "max_grad_norm": max_grad_norm}
+    return _trained(rng, net, rows, included, known=0, steps=steps, rate=rate, **asked)
 
 
 def random_directions(
     rng: np.random.Generator,
     included: ArrayLike,
     *,
+    epsilon: float,
+    delta: float = 1e-5,
+    steps: int = 32,
+    rate: float = 0.8,
+    max_grad_norm: float = 1.0,
     images: Images | None = None,
-    **asked: Any,
 ) -> SeenReleases:
     """Train once on canaries whose gradients are random directions in the first layer's weights.
 
@@ -188,7 +197,8 @@ def random_directions(
         torch.cat([labels, torch.zeros_like(chosen)]),
         torch.cat([torch.zeros(images.n, HIDDEN), units[chosen]]),
     )
-    return _trained(rng, net, rows, included, known=images.n, **asked)
+    asked = {"epsilon": epsilon, "delta": delta, "max_grad_norm": max_grad_norm}
+    return _trained(rng, net, rows, included, known=images.n, steps=steps, rate=rate, **asked)
 
 
 def final_scores(seen: SeenReleases) -> Scores:
@@ -252,6 +262,9 @@ def one_canary(
 
     Returns:
         the log likelihood ratio of each run's releases.
+
+    Raises:
+        ValueError: trials is not an integer >= 1.
     """
     trials, images = checks.whole(1, trials=trials), images or first_digits(100)
     worlds = [_with_own_weights(rng, images, np.array([present])) for present in (False, True)]
@@ -279,8 +292,8 @@ def _trained(
     included: NDArray[np.bool_],
     *,
     known: int,
-    steps: int = 32,
-    rate: float = 0.8,
+    steps: int,
+    rate: float,
     **asked: Any,
 ) -> SeenReleases:
     """Run `Private` with plain SGD, and read each release off the weights around it.
@@ -299,7 +312,7 @@ def _trained(
         public_size=size,
         reproducible_seed=seed(rng),
         steps=steps,
-        **{"delta": 1e-5, "max_grad_norm": 1.0, **asked},
+        **asked,
     )
     ordinary, plan = [part[:known] for part in rows], private.plan
 

@@ -120,7 +120,13 @@ def critic_scores(trained: Trained) -> Scores:
 def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) -> Scores:
     """How much nearer a generated image is to each candidate than one of the reference.
 
-    There are as many `samples` of generated images, with labels that are drawn uniformly.
+    Args:
+        rng: draws latents and labels.
+        trained: the run.
+        samples: number of generated images, whose labels are drawn uniformly.
+
+    Raises:
+        ValueError: samples is not an integer >= 1.
     """
     check_rng(rng)
     samples = checks.whole(1, samples=samples)
@@ -135,9 +141,12 @@ def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) 
 
 
 def nearest(records: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> Floats:
-    """The distance of each record to the nearest of others of its label, or of any label if none.
+    """The distance of each record to the nearest of others of its label, (records,).
 
-    Both are features (records, numbers) and labels (records,); the distances are (records,).
+    Args:
+        records: features (records, numbers) and labels (records,).
+        others: as many numbers each. A record with whose label there is none gets the distance to
+            the nearest of any label.
     """
     (x, y), (others_x, others_y) = records, others
     parts = []

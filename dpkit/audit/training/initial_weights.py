@@ -75,7 +75,14 @@ def final_losses(rng: np.random.Generator, trials: int, *, case: Case, plan: Pla
 
     Each run is DP-SGD by the release of `dpkit.Private`, from the same initial weights.
 
-    `rng` draws batches and noise; the plan is of the others' public number.
+    Args:
+        rng: draws batches and noise.
+        trials: runs in each world.
+        case: records, target and initial weights.
+        plan: steps, sampling, clipping and noise, of the others' public number.
+
+    Raises:
+        ValueError: trials is not an integer >= 1.
     """
     check_rng(rng)
     trials = checks.whole(1, trials=trials)

@@ -35,7 +35,7 @@ def statistic(worlds: Worlds, *, coordinate: int) -> Attack:
     )
 
 
-def histogram(worlds: Worlds, *, bins: int = BINS, learning: int = LEARNING) -> Attack:
+def histogram(worlds: Worlds) -> Attack:
     """Score by counts: how much likelier each number's bin is with the record than without it.
 
     Of each number there are as many draws in one bin as in another. The ratios of a release's
@@ -43,20 +43,18 @@ def histogram(worlds: Worlds, *, bins: int = BINS, learning: int = LEARNING) -> 
     """
 
     def attack(rng: np.random.Generator, trials: int) -> Scores:
-        score = learned_ratios(*_drawn(worlds, rng, learning), bins=bins)
+        score = learned_ratios(*_drawn(worlds, rng), bins=BINS)
         return scored(worlds, score, rng=rng, trials=trials)
 
     return attack
 
 
-def classifier(
-    worlds: Worlds, *, model: Callable[[], Any] | None = None, learning: int = LEARNING
-) -> Attack:
-    """Score by a classifier of scikit-learn, by default `spline_regression`."""
+def classifier(worlds: Worlds) -> Attack:
+    """Score by a classifier of scikit-learn, `spline_regression`."""
 
     def attack(rng: np.random.Generator, trials: int) -> Scores:
-        drawn = np.concatenate(_drawn(worlds, rng, learning))
-        fitted = (model or spline_regression)().fit(drawn, np.repeat([0, 1], learning))
+        drawn = np.concatenate(_drawn(worlds, rng))
+        fitted = spline_regression().fit(drawn, np.repeat([0, 1], LEARNING))
         return scored(worlds, fitted.decision_function, rng=rng, trials=trials)
 
     return attack
@@ -112,5 +110,5 @@ def learned_ratios(absent: Floats, present: Floats, *, bins: int) -> Score:
     return score
 
 
-def _drawn(worlds: Worlds, rng: np.random.Generator, trials: int) -> tuple[Floats, Floats]:
-    return (worlds.draw(rng, trials, present=False), worlds.draw(rng, trials, present=True))
+def _drawn(worlds: Worlds, rng: np.random.Generator) -> list[Floats]:
+    return [worlds.draw(rng, LEARNING, present=present) for present in (False, True)]

@@ -87,9 +87,10 @@ def target(
     )
 
 
-def single(name: str, says: str, mechanism: Mechanism, file: str, **more: Any) -> Target:
+def single(name: str, says: str, mechanism: Mechanism, **more: Any) -> Target:
     """A single release as a target."""
-    return target(name, says, [Release(mechanism)], where=f"{CODE}/{file}.py", **more)
+    where = f"{type(mechanism).__module__.replace('.', '/')}.py"
+    return target(name, says, [Release(mechanism)], where=where, **more)
 
 
 def learned(*, name: str, of: tuple[Target, ...], ledger: Releases) -> list[Target]:
@@ -114,104 +115,84 @@ def learned(*, name: str, of: tuple[Target, ...], ledger: Releases) -> list[Targ
 
 
 SINGLE: tuple[Target, ...] = (
-    single("gaussian", "a clipped sum plus normal noise", Gaussian(1.0), "gaussian"),
+    single("gaussian", "a clipped sum plus normal noise", Gaussian(1.0)),
     single(
         "gaussian-replace-one",
         "a clipped sum plus normal noise, one record replaced by its opposite",
         Gaussian(2.0, REPLACE),
-        "gaussian",
     ),
     single(
         "sampled-gaussian",
         "a Poisson batch's clipped sum plus normal noise",
         SampledGaussian(0.6, 0.3),
-        "sampled_gaussian",
     ),
     single(
         "sampled-gaussian-other-way",
         "the same, attacked the other way round: sure where the record is not there",
         SampledGaussian(0.6, 0.3),
-        "sampled_gaussian",
         worlds=lambda: of_ledger([Release(SampledGaussian(0.6, 0.3))]).swapped(),
     ),
     single(
         "sampled-gaussian-replace-one",
         "a Poisson batch's clipped sum plus normal noise, one record replaced by its opposite",
         SampledGaussian(1.0, 0.3, REPLACE),
-        "sampled_gaussian",
     ),
-    single("laplace", "a sum clipped in L1 norm plus Laplace noise", Laplace(0.5), "pure"),
+    single("laplace", "a sum clipped in L1 norm plus Laplace noise", Laplace(0.5)),
     single(
         "laplace-replace-one",
         "a sum clipped in L1 norm plus Laplace noise, one record replaced by its opposite",
         Laplace(1.0, REPLACE),
-        "pure",
     ),
     single(
         "randomized-response",
         "one of four answers, the truth more often than each other",
         RandomizedResponse(2.0, 4),
-        "pure",
     ),
-    single(
-        "discrete-gaussian",
-        "a count plus discrete Gaussian noise",
-        DiscreteGaussian(1.0),
-        "discrete_gaussian",
-    ),
+    single("discrete-gaussian", "a count plus discrete Gaussian noise", DiscreteGaussian(1.0)),
     single(
         "discrete-gaussian-replace-one",
         "a sum of integers from -3 to 3 plus discrete Gaussian noise, a 3 in the place of a -3",
         DiscreteGaussian(2.0, 3, REPLACE),
-        "discrete_gaussian",
     ),
     single(
         "diagonal-gaussian",
         "a sum clipped coordinate by coordinate, with each coordinate's own noise",
         DiagonalGaussian((1.5, 2.0, 3.0)),
-        "sampled_gaussian",
     ),
     single(
         "diagonal-gaussian-replace-one",
         "the same, with a record in one corner of the box replaced by one in the opposite corner",
         DiagonalGaussian((3.0, 4.0, 6.0), REPLACE),
-        "sampled_gaussian",
     ),
     single(
         "grouped-gaussian",
         "a Poisson batch's sum clipped in four groups, each at its own bound",
         GroupedGaussian(1.5, 4, 0.5),
-        "sampled_gaussian",
     ),
     single(
         "grouped-gaussian-replace-one",
         "a sum of all records clipped in two groups, one record replaced by its opposite",
         GroupedGaussian((2.0, 4.0), 2, 1.0, REPLACE),
-        "sampled_gaussian",
     ),
     single(
         "without-replacement-gaussian",
         "the sum of 3 out of 10 records, no record twice, plus normal noise",
         WithoutReplacementGaussian(0.6, 0.3),
-        "without_replacement",
     ),
     single(
         "truncated-poisson-gaussian",
         "a Poisson batch's sum plus normal noise, of which 2 of 6 records are kept at most",
         TruncatedPoissonGaussian(1.0, 0.4, 2, 6),
-        "truncated_poisson",
     ),
     single(
         "balls-and-bins-gaussian",
         "a pass of five noised sums, of which each record is in one at random",
         BallsAndBinsGaussian(0.6, 5),
-        "balls_and_bins",
     ),
     single(
         "group-sampled-gaussian",
         "a Poisson batch's sum plus normal noise, three records added at once",
         GroupSampledGaussian(1.0, 0.3, 3),
-        "sampled_gaussian",
     ),
     target(
         "best-of",
@@ -225,6 +206,7 @@ SINGLE: tuple[Target, ...] = (
 IN_PARTS: Releases = parallel(
     [Release(Gaussian(1.0))], [Release(Gaussian(1.5), 2)], [Release(Laplace(1.0))]
 )
+in_parts = partial(target, where="dpkit/privacy/ledger.py", price=rdp.epsilon)
 TWO_PARTS = Parallel((Ledger.of([Release(Gaussian(2.0, REPLACE))]),) * 2)
 STEPS: Releases = [Release(SampledGaussian(1.0, 0.1), 100)]
 MIXED: Releases = [
@@ -264,27 +246,21 @@ COMPOSED: tuple[Target, ...] = (
         MIXED_REPLACED,
         where="dpkit/privacy/accountants/pld",
     ),
-    target(
+    in_parts(
         "parallel",
         "three models, each of its own part of the data; the record lies in the dearest part",
         IN_PARTS,
-        where="dpkit/privacy/ledger.py",
-        price=rdp.epsilon,
     ),
-    target(
+    in_parts(
         "parallel-replace-one",
         "two models, each of its own part; a record of one part is replaced by its opposite",
         [Release(TWO_PARTS)],
-        where="dpkit/privacy/ledger.py",
-        price=rdp.epsilon,
     ),
-    target(
+    in_parts(
         "parallel-moved",
         "two models, each of its own part; a record leaves one part, and another enters the other",
         [Release(TWO_PARTS)],
-        where="dpkit/privacy/ledger.py",
         worlds=lambda: between_parts(TWO_PARTS, leaves=0, enters=1),
-        price=rdp.epsilon,
     ),
 )
 
@@ -311,7 +287,6 @@ UNPROTECTED: tuple[Target, ...] = (
         "count-beside-noise",
         "a noised sum, with the exact number of records beside it",
         NoGuarantee("the number of records is released as it is"),
-        "base",
         worlds=beside_a_count,
         attack=partial(statistic, coordinate=1),
         knows="reads the number that no noise reaches",

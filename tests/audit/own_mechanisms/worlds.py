@@ -69,10 +69,9 @@ class Worlds(NamedTuple):
         """The other direction, which epsilon covers too: a pair may leak unequally in the two."""
         return Worlds(self.present, self.absent)
 
-
-def unmoved(world: World) -> Worlds:
-    """A release that the record does not touch."""
-    return Worlds(world, world)
+    def untouched(self) -> "Worlds":
+        """A release that the record does not touch."""
+        return Worlds(self.absent, self.absent)
 
 
 def repeated(worlds: Worlds, count: int) -> Worlds:
@@ -162,11 +161,11 @@ def fixed_batch_sum(
 
 def laplace_sum(move: float, scale: float) -> World:
     """A sum that the record moves by `move`, plus Laplace noise of that scale."""
-
-    def draw(rng: np.random.Generator, trials: int) -> Floats:
-        return move + rng.laplace(0.0, scale, (trials, 1))
-
-    return World(1, draw, lambda outputs: -np.abs(outputs[:, 0] - move) / scale)
+    return World(
+        1,
+        lambda rng, trials: move + rng.laplace(0.0, scale, (trials, 1)),
+        lambda outputs: -np.abs(outputs[:, 0] - move) / scale,
+    )
 
 
 def discrete_sum(move: int, scale: float) -> World:
@@ -200,11 +199,11 @@ def response(answer: int, *, epsilon: float, categories: int) -> World:
 
 def exact_count(count: int) -> World:
     """A count that is released as it is."""
-    return World(
-        1,
-        lambda rng, trials: np.full((trials, 1), float(count)),
-        lambda outputs: np.where(outputs[:, 0] == count, 0.0, -np.inf),
-    )
+
+    def log_density(outputs: Floats) -> Floats:
+        return np.where(outputs[:, 0] == count, 0.0, -np.inf)
+
+    return World(1, lambda rng, trials: np.full((trials, 1), float(count)), log_density)
 
 
 def moved_sum(
@@ -229,13 +228,12 @@ def moved_sum(
 
 def group_sum(records: int, *, rate: float, deviation: float) -> World:
     """A Poisson batch's sum, `records` of a group in the data, each of which adds 1."""
-    counts = np.arange(records + 1)
-    return moved_sum(
-        lambda rng, trials: rng.binomial(records, rate, trials).astype(float),
-        counts.astype(float),
-        binom.pmf(counts, records, rate),
-        deviation,
-    )
+    counts = np.arange(records + 1.0)
+
+    def drawn(rng: np.random.Generator, trials: int) -> Floats:
+        return rng.binomial(records, rate, trials).astype(float)
+
+    return moved_sum(drawn, counts, binom.pmf(counts, records, rate), deviation)
 
 
 def truncated_sum(records: int, *, others: int, rate: float, most: int, deviation: float) -> World:
@@ -326,22 +324,39 @@ def at_ends(mechanism: Any, world: Callable[[int], World]) -> Worlds:
     return Worlds(*map(world, ends(mechanism.adjacency)))
 
 
-@worst_pair.register
-def _(mechanism: Gaussian) -> Worlds:
-    return at_ends(mechanism, lambda move: normal_sum(move, mechanism.noise_multiplier))
-
-
-@worst_pair.register
-def _(mechanism: SampledGaussian) -> Worlds:
-    noise, rate = mechanism.noise_multiplier, mechanism.sample_rate
-    return at_ends(mechanism, lambda move: normal_sum(move, noise, rate=rate))
-
-
-@worst_pair.register
-def _(mechanism: DiagonalGaussian) -> Worlds:
-    """The record lies in a corner of the box that clipping leaves."""
-    noise = mechanism.noise_multipliers
-    return at_ends(mechanism, lambda move: normal_sum([move] * len(noise), noise))
+SUMS: dict[Any, Callable[[Any, float], World]] = {  # of a mechanism and the record's move
+    Gaussian: lambda own, move: normal_sum(move, own.noise_multiplier),
+    SampledGaussian: lambda own, move: normal_sum(move, own.noise_multiplier, rate=own.sample_rate),
+    # in a corner of the box that clipping leaves
+    DiagonalGaussian: lambda own, move: normal_sum(
+        [move] * len(own.noise_multipliers), own.noise_multipliers
+    ),
+    Laplace: lambda own, move: laplace_sum(move, own.scale),
+    DiscreteGaussian: lambda own, move: discrete_sum(
+        int(move) * own.sensitivity, own.noise_multiplier * own.sensitivity
+    ),
+    # all records of the group move the sum the same way
+    GroupSampledGaussian: lambda own, move: group_sum(
+        int(move) * own.group_size, rate=own.sample_rate, deviation=own.noise_multiplier
+    ),
+    BallsAndBinsGaussian: lambda own, move: one_pass(
+        move, batches=own.batches, deviation=own.noise_multiplier
+    ),
+    # all other records lie at -1: where they fill the batch, the record moves the sum by 2
+    TruncatedPoissonGaussian: lambda own, move: truncated_sum(
+        int(move),
+        others=own.records - 1,
+        rate=own.sample_rate,
+        most=own.most,
+        deviation=own.noise_multiplier,
+    ),
+    # each run is one Gaussian's noised sum, and the larger is the better
+    BestOf: lambda own, move: best_sum(
+        move, runs=own.runs, deviation=own.ledger.releases[0].mechanism.noise_multiplier
+    ),
+}
+for kind, seen in SUMS.items():
+    worst_pair.register(kind, lambda own, seen=seen: at_ends(own, partial(seen, own)))
 
 
 @worst_pair.register
@@ -350,18 +365,6 @@ def _(mechanism: GroupedGaussian) -> Worlds:
     own, groups, rate = mechanism.noise_multiplier, mechanism.groups, mechanism.sample_rate
     noise = own if isinstance(own, tuple) else (own,) * groups
     return at_ends(mechanism, lambda move: normal_sum([move] * groups, noise, rate=rate))
-
-
-@worst_pair.register
-def _(mechanism: Laplace) -> Worlds:
-    return at_ends(mechanism, lambda move: laplace_sum(move, mechanism.scale))
-
-
-@worst_pair.register
-def _(mechanism: DiscreteGaussian) -> Worlds:
-    size = mechanism.sensitivity
-    scale = mechanism.noise_multiplier * size
-    return at_ends(mechanism, lambda move: discrete_sum(move * size, scale))
 
 
 @worst_pair.register
@@ -389,40 +392,10 @@ def _(mechanism: WithoutReplacementGaussian) -> Worlds:
 
 
 @worst_pair.register
-def _(mechanism: TruncatedPoissonGaussian) -> Worlds:
-    """All other records lie at -1: where they fill the batch, the record moves the sum by 2."""
-    noise, most, rate = mechanism.noise_multiplier, mechanism.most, mechanism.sample_rate
-    others = mechanism.records - 1
-    of = partial(truncated_sum, others=others, rate=rate, most=most, deviation=noise)
-    return Worlds(of(0), of(1))
-
-
-@worst_pair.register
-def _(mechanism: BallsAndBinsGaussian) -> Worlds:
-    noise, batches = mechanism.noise_multiplier, mechanism.batches
-    return Worlds(*(one_pass(move, batches=batches, deviation=noise) for move in (0, 1)))
-
-
-@worst_pair.register
-def _(mechanism: GroupSampledGaussian) -> Worlds:
-    """All records of the group move the sum the same way."""
-    of = partial(group_sum, rate=mechanism.sample_rate, deviation=mechanism.noise_multiplier)
-    return Worlds(of(0), of(mechanism.group_size))
-
-
-@worst_pair.register
-def _(mechanism: BestOf) -> Worlds:
-    """Each run is one Gaussian's noised sum, and the larger is the better."""
-    run: Any = mechanism.ledger.releases[0].mechanism
-    of = partial(best_sum, runs=mechanism.runs, deviation=run.noise_multiplier)
-    return at_ends(mechanism, of)
-
-
-@worst_pair.register
 def _(mechanism: Parallel) -> Worlds:
     """The record lies in the part that costs most, in both worlds where it is replaced."""
     costs = [float(part.rdp([TYPICAL])[0]) for part in mechanism.parts]
-    pairs = [unmoved(of_ledger(part).absent) for part in mechanism.parts]
+    pairs = [of_ledger(part).untouched() for part in mechanism.parts]
     dearest = costs.index(max(costs))
     pairs[dearest] = of_ledger(mechanism.parts[dearest])
     return together(pairs)
@@ -434,12 +407,9 @@ def between_parts(mechanism: Parallel, *, leaves: int, enters: int) -> Worlds:
     Each of the two parts is then seen with one record more or less, as under add-remove.
     """
 
-    def of_one(mechanism: Any) -> Any:
-        return replace(mechanism, adjacency="add-remove")
+    def of_one(release: Any) -> Any:
+        return release._replace(mechanism=replace(release.mechanism, adjacency="add-remove"))
 
-    pairs = [
-        of_ledger([one._replace(mechanism=of_one(one.mechanism)) for one in part.releases])
-        for part in mechanism.parts
-    ]
+    pairs = [of_ledger([of_one(one) for one in part.releases]) for part in mechanism.parts]
     turned = {leaves: pairs[leaves].swapped(), enters: pairs[enters]}
-    return together([turned.get(i, unmoved(pair.absent)) for i, pair in enumerate(pairs)])
+    return together([turned.get(i, pair.untouched()) for i, pair in enumerate(pairs)])

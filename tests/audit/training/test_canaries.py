@@ -15,7 +15,7 @@ from dpkit.training.noise import watched
 pytestmark = pytest.mark.torch
 
 FEW = first_digits(50)
-BOTH = pytest.mark.parametrize("train", [canaries.dirac, canaries.random_directions])
+BOTH = [canaries.dirac, canaries.random_directions]
 ASKED = {"delta": 1e-5, "adjacency": "add-remove"}
 
 
@@ -29,10 +29,9 @@ without_noise, halved = partial(noise_times, 0), partial(noise_times, 0.5)
 @pytest.mark.parametrize("norm", [0.1, 1.0, 5.0])
 def test_a_dirac_canarys_clipped_gradient_is_c_along_its_weight(norm):
     rng = np.random.default_rng(1)
+    asked = {"epsilon": 8, "steps": 6, "rate": 0.5, "max_grad_norm": norm, "images": FEW}
     with watched(without_noise):
-        seen = canaries.dirac(
-            rng, coins(rng, 200), epsilon=8, steps=6, rate=0.5, max_grad_norm=norm, images=FEW
-        )
+        seen = canaries.dirac(rng, coins(rng, 200), **asked)
     drawn = seen.sums[:, seen.included]
     np.testing.assert_allclose(drawn, drawn.round(), atol=1e-5)  # 0 or 1, in units of C
     assert set(drawn.round().ravel()) == {0.0, 1.0}
@@ -41,16 +40,14 @@ def test_a_dirac_canarys_clipped_gradient_is_c_along_its_weight(norm):
 
 def test_a_random_canarys_clipped_gradient_is_c_along_its_direction():
     """Alone, so that no other disturbs it; nor do ordinary records, all of which are in."""
-    rng = np.random.default_rng(2)
+    rng, asked = np.random.default_rng(2), {"epsilon": 8, "steps": 3, "rate": 1.0, "images": FEW}
     for present in (False, True):
         with watched(without_noise):
-            seen = canaries.random_directions(
-                rng, [present], epsilon=8, steps=3, rate=1.0, images=FEW
-            )
+            seen = canaries.random_directions(rng, [present], **asked)
         np.testing.assert_allclose(seen.sums, float(present), atol=1e-3)
 
 
-@BOTH
+@pytest.mark.parametrize("train", BOTH)
 def test_sums_have_the_mean_and_variance_that_theory_says(train):
     """Within 5 standard errors: a false alarm in fewer than 1 of 10^5 runs."""
     rng, steps, rate = np.random.default_rng(3), 8, 0.5
@@ -77,17 +74,10 @@ def test_mean_of_the_likelihood_ratio_is_one():
 
 
 OTHERS = pytest.mark.slow("more found than is proven, of one kind of canary at one epsilon")
+SLOW = [pytest.param(*one, marks=OTHERS) for one in zip(BOTH, (1.0, 4.0), strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("train", "epsilon"),
-    [
-        (canaries.dirac, 4.0),
-        (canaries.random_directions, 1.0),
-        pytest.param(canaries.dirac, 1.0, marks=OTHERS),
-        pytest.param(canaries.random_directions, 4.0, marks=OTHERS),
-    ],
-)
+@pytest.mark.parametrize(("train", "epsilon"), [*zip(BOTH, (4.0, 1.0), strict=True), *SLOW])
 def test_one_run_finds_no_more_than_is_proven(train, epsilon):
     """Each bound fails by chance in at most 5 % of seeds; on average one_run finds a third."""
     rng = np.random.default_rng(5)
@@ -101,10 +91,9 @@ def test_one_run_finds_no_more_than_is_proven(train, epsilon):
 def test_nothing_is_found_under_noise_far_too_large_or_of_canaries_that_were_all_left_out(left_out):
     """Coins that decided nothing: by chance more than 0 in at most 5 % of seeds, for each bound."""
     rng = np.random.default_rng(11)
-    tossed, epsilon = coins(rng, 2000), 8 if left_out else 0.01
-    seen = canaries.dirac(
-        rng, tossed & (not left_out), epsilon=epsilon, steps=2, rate=1.0, images=FEW
-    )
+    tossed, asked = coins(rng, 2000), {"steps": 2, "rate": 1.0, "images": FEW}
+    epsilon = 8 if left_out else 0.01
+    seen = canaries.dirac(rng, tossed & (not left_out), epsilon=epsilon, **asked)
     scores = canaries.final_scores(seen._replace(included=tossed))
     for bound in (one_run.one_run, one_run.one_run_fdp):
         assert bound(*scores, **ASKED, rng=rng).epsilon == 0
@@ -149,11 +138,10 @@ def test_many_runs_with_one_canary_catch_half_the_noise():
 
 
 def test_runs_repeat_from_their_rng():
-    runs = [
-        canaries.dirac(np.random.default_rng(9), [True, False], epsilon=8, steps=2, images=FEW)
-        for _ in range(2)
-    ]
-    np.testing.assert_allclose(runs[0].sums, runs[1].sums, rtol=1e-5)
+    asked = {"epsilon": 8, "steps": 2, "images": FEW}
+    rngs = (np.random.default_rng(9) for _ in range(2))
+    first, again = (canaries.dirac(rng, [True, False], **asked).sums for rng in rngs)
+    np.testing.assert_allclose(first, again, rtol=1e-5)
 
 
 @pytest.mark.parametrize("bad", [[], [0.5], [[True]], 3])

@@ -11,14 +11,7 @@ import torch
 from torch import nn
 
 from dpkit.audit.training.step_check import check_step
-from dpkit.papers.dp_cgan import algorithm as dp_cgan
-from dpkit.papers.dp_cgan import settings as dp_cgan_settings
-from dpkit.papers.dpgan import algorithm as dpgan
-from dpkit.papers.dpgan import settings as dpgan_settings
-from dpkit.papers.rdp_gan import algorithm as rdp_gan
-from dpkit.papers.rdp_gan import settings as rdp_gan_settings
-from dpkit.papers.small_images import algorithm as small_images
-from dpkit.papers.small_images import settings as small_images_settings
+from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, SampledGaussian
@@ -48,7 +41,7 @@ def labels(classes, batch=BATCH):
 
 
 def of_dp_cgan(settings):
-    settings = dp_cgan_settings.small(settings, batch_size=BATCH, steps=5)
+    settings = dp_cgan.settings.small(settings, batch_size=BATCH, steps=5)
     settings = replace(settings, pixels=16, hidden=16, latent_size=4)
     made = partial(dp_cgan.new_gan, settings, seed=0, device=CPU)
     return dp_cgan.step, made, uniform(BATCH, 16), labels(10), {"settings": settings}
@@ -56,7 +49,7 @@ def of_dp_cgan(settings):
 
 def of_small_images():
     small = {"capacity": 2, "side": 8, "latent_size": 4, "critic_steps": 2}
-    settings = replace(small_images_settings.REPAIRED, sampling=PoissonSampling(BATCH), **small)
+    settings = replace(small_images.settings.REPAIRED, sampling=PoissonSampling(BATCH), **small)
     made = partial(small_images.new_gan, settings, seed=0, device=CPU)
     images = uniform(BATCH, 1, 8, 8)
     return small_images.step, made, images, labels(1), {"settings": settings, "steps": 2}
@@ -71,21 +64,14 @@ def small_dpgan(settings, **changes):
 
 
 def of_dpgan():
-    settings, parts = small_dpgan(dpgan_settings.REPAIRED, sampling=PoissonSampling(BATCH))
+    settings, parts = small_dpgan(dpgan.settings.REPAIRED, sampling=PoissonSampling(BATCH))
     return *parts, {"settings": settings, "index": settings.critic_steps - 1}
 
 
 def of_rdp_gan(noise):
-    settings = replace(
-        rdp_gan_settings.SETTINGS,
-        noise=noise,
-        network=rdp_gan_settings.Mlp(4),
-        features=6,
-        latent_size=3,
-        classes=3,
-        discriminator_steps=3,
-        sampling=PoissonSampling(BATCH),
-    )
+    small = {"network": rdp_gan.settings.Mlp(4), "features": 6, "latent_size": 3, "classes": 3}
+    small |= {"discriminator_steps": 3, "sampling": PoissonSampling(BATCH)}
+    settings = replace(rdp_gan.settings.SETTINGS, noise=noise, **small)
     made = partial(rdp_gan.new_gan, settings, seed=0, device=CPU)
     charged = Release(SampledGaussian(2.0, 0.01))  # this paper's ledger counts iterations of three
     told = {"settings": settings, "charged": charged, "sensitivity": 0.5, "steps": 3}
@@ -95,9 +81,8 @@ def of_rdp_gan(noise):
 def of_private_gan(loss):
     """Labels, batch normalisation in the generator, two critic steps to one of the generator."""
     generator = Conditional(nn.Sequential(nn.Linear(7, 8), nn.BatchNorm1d(8)), classes=3)
-    critic = Conditional(
-        nn.Sequential(nn.Linear(11, 5), nn.LeakyReLU(), nn.Linear(5, 1)), classes=3
-    )
+    body = nn.Sequential(nn.Linear(11, 5), nn.LeakyReLU(), nn.Linear(5, 1))
+    critic = Conditional(body, classes=3)
     told = {"epsilon": 8, "delta": 1e-5, "classes": 3, "loss": loss, "latent_size": 4}
     gan = PrivateGan(generator, critic, **told, n_critic=2, batch_size=BATCH, max_grad_norm=0.1)
     settings = gan_settings(gan, records=100, steps=4)
@@ -114,14 +99,12 @@ def checked(step, made, features, labels, told):
 
 
 REPAIRED = {
-    "dp_cgan": of_dp_cgan(dp_cgan_settings.REPAIRED),
+    "dp_cgan": of_dp_cgan(dp_cgan.settings.REPAIRED),
     "small_images": of_small_images(),
     "dpgan": of_dpgan(),
-    "rdp_gan": of_rdp_gan(rdp_gan_settings.GradientNoise(Constant(2.0), 0.5)),
+    "rdp_gan": of_rdp_gan(rdp_gan.settings.GradientNoise(Constant(2.0), 0.5)),
 }
 REPAIRED |= {f"PrivateGan, {loss}": of_private_gan(loss) for loss in LOSSES}
-
-
 QUICK = ("dp_cgan", "PrivateGan, wasserstein")
 ITS_OWN = pytest.mark.slow("a repaired step, of this paper or loss, that a record moves too far")
 
@@ -138,7 +121,7 @@ def test_nothing_is_found_in_a_papers_repaired_step(paper):
 
 
 def test_the_published_dp_cgan_step_reads_private_labels():
-    report = checked(*of_dp_cgan(dp_cgan_settings.SETTINGS))
+    report = checked(*of_dp_cgan(dp_cgan.settings.SETTINGS))
     sentences = dict(report.findings)
     assert sentences.keys() == {"guarantee", "not noised", "batch size"}
     assert "generator is updated with the private batch's labels" in sentences["guarantee"]
@@ -149,7 +132,7 @@ def test_the_published_dp_cgan_step_reads_private_labels():
 def test_the_published_dpgan_step_adds_less_noise_than_its_code_charges():
     """By sqrt(batch); and one group is charged where all five move: together by sqrt(6 * 5)."""
     changes = {"sampling": ShuffledBatches(BATCH), "devices": 1, "moments": None}
-    settings, parts = small_dpgan(dpgan_settings.MNIST, **changes)
+    settings, parts = small_dpgan(dpgan.settings.MNIST, **changes)
     charged = Release(settings.charge(public_size=49_000))
     bound = BATCH * settings.clipping.sensitivity("add-remove")  # gradients are not yet divided
     report = check_step(*parts, settings=settings, charged=charged, sensitivity=bound)
@@ -175,7 +158,7 @@ def test_batch_normalisation_over_a_fake_for_each_record_knows_how_many_there_ar
 
 
 def test_the_published_rdp_gan_step_noises_no_gradient():
-    noise = rdp_gan_settings.LossValueNoise(Constant(10.0))
+    noise = rdp_gan.settings.LossValueNoise(Constant(10.0))
     kinds = {kind for kind, _ in checked(*of_rdp_gan(noise)).findings}
     assert kinds == {"releases", "not noised", "batch size"}
 
@@ -195,16 +178,14 @@ def new_pair(*layers):
     return net, torch.optim.SGD(net.parameters(), 0.1)
 
 
-def sums_of(net, features, labels):
-    def loss(net, features, labels):
-        return per_example(net, lambda out: (out[:, 0] - 1).square(), features)
-
-    return clipped_sum(partial(loss, net), features, labels, rule=FlatClipping(CLIP))
+def sums_of(net, features):
+    of = partial(per_example, net, lambda out: (out[:, 0] - 1).square())
+    return clipped_sum(of, features, rule=FlatClipping(CLIP))
 
 
 def right(pair, features, labels, *, rng, **given):
     net, optimizer = pair
-    clipped = sums_of(net, features, labels)
+    clipped = sums_of(net, features)
     noisy = noised(clipped.sums, noise_std=NOISE * CLIP, rng=rng)
     update(optimizer, clipped.parameters, [total / BATCH for total in noisy])
 
@@ -260,8 +241,8 @@ def test_noise_on_coordinates_is_judged_by_its_deviations():
 def a_fake_for_each_record(pair, features, labels, **given):
     """In the noised sum: left out, a record moves it by two clip norms, not by one."""
     fakes = 2 * torch.randn(features.shape, generator=given["rng"])
-    real, fake = sums_of(pair[0], features, labels), sums_of(pair[0], fakes, labels)
-    both = [a + b for a, b in zip(real.sums, fake.sums, strict=True)]
+    pairs = zip(*(sums_of(pair[0], rows).sums for rows in (features, fakes)), strict=True)
+    both = [real + fake for real, fake in pairs]
     noised(both, noise_std=NOISE * CLIP, rng=given["rng"])
 
 
@@ -273,7 +254,7 @@ def refuses_one_record(pair, features, labels, **given):
 
 def noise_of_the_batch(pair, features, labels, **given):
     std = NOISE * CLIP * float(features.abs().max() + 1)
-    noised(sums_of(pair[0], features, labels).sums, noise_std=std, rng=given["rng"])
+    noised(sums_of(pair[0], features).sums, noise_std=std, rng=given["rng"])
 
 
 def other_sums_for_one_record(pair, features, labels, **given):
@@ -361,7 +342,7 @@ def test_noise_by_tensor_is_judged_by_the_noise():
 
     def step(pair, features, labels, *, rng, share=1.0, **given):
         stds = [share * NOISE * CLIP, 1.01 * share * NOISE * CLIP]
-        noised_each(sums_of(pair[0], features, labels).sums, noise_stds=stds, rng=rng)
+        noised_each(sums_of(pair[0], features).sums, noise_stds=stds, rng=rng)
 
     settings = type("Settings", (), {"ledger": Priced.ledger})()
     assert check(step, settings=settings).findings == ()
@@ -376,27 +357,20 @@ def test_the_charge_may_be_given_and_more_than_one():
     none = NoGuarantee("no noise")
     for mechanism in (none, Assuming(none, ("a network that is not trained",))):
         assert "no noise" in sentence(check(right, charged=Release(mechanism)), "guarantee")
-    with pytest.raises(
-        ValueError,
-        match=r"^noise: noised\(\) is called once .* 1\.1 in all.* charges 1 .* 2 in all",
-    ):
+    said = r"^noise: noised\(\) is called once .* 1\.1 in all.* charges 1 .* 2 in all"
+    with pytest.raises(ValueError, match=said):
         check(right, charged=Release(Gaussian(2.0))).raise_if_found()
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        WithoutReplacementGaussian(NOISE / 2, 0.1),
-        Assuming(Gaussian(NOISE, "replace-one"), (PUBLIC_SIZE,)),
-    ],
-)
-def test_where_the_size_is_public_no_record_is_left_out(mechanism):
+def test_where_the_size_is_public_no_record_is_left_out():
     def over_the_batch(pair, features, labels, **given):
         right(pair, features[:, :3] / len(features), labels, **given)
 
-    report = check(over_the_batch, charged=Release(mechanism))
-    assert report.findings == ()
-    assert report.dropped != report.dropped  # NaN: nothing was compared
+    public = Assuming(Gaussian(NOISE, "replace-one"), (PUBLIC_SIZE,))
+    for mechanism in (WithoutReplacementGaussian(NOISE / 2, 0.1), public):
+        report = check(over_the_batch, charged=Release(mechanism))
+        assert report.findings == ()
+        assert np.isnan(report.dropped)  # nothing was compared
 
 
 def test_after_a_check_that_stopped_noise_is_noise_again():

@@ -25,11 +25,8 @@ from dpkit.training.loop import train
 from dpkit.training.types import Data
 
 KILLS, STEPS = 20, 60
-SETTINGS = replace(
-    paper.settings.small(paper.REPAIRED, batch_size=32, steps=STEPS),
-    noise_multiplier=2.0,
-    hidden=16,
-)
+SMALL = paper.settings.small(paper.REPAIRED, batch_size=32, steps=STEPS)
+SETTINGS = replace(SMALL, noise_multiplier=2.0, hidden=16)
 CPU = torch.device("cpu")
 
 
@@ -42,10 +39,8 @@ def digits() -> Data:
 def child(path: Path, report: int, seed: int) -> None:
     """Train to the end; report each step's number, then a digest of all that training changed."""
     place = Checkpoints(path, every=5, reserve=8)
-    gan, rng = (
-        paper.new_gan(SETTINGS, seed=0, device=CPU),
-        generator_on(CPU, reproducible_seed=seed),
-    )
+    gan = paper.new_gan(SETTINGS, seed=0, device=CPU)
+    rng = generator_on(CPU, reproducible_seed=seed)
     for record in train(paper.step, gan, digits(), settings=SETTINGS, rng=rng, checkpoint=place):
         os.write(report, f"{record.step + 1}\n".encode())
     digest = hashlib.sha256(rng.get_state().numpy().tobytes())

@@ -31,9 +31,6 @@ from dpkit.training.types import Record
 pytestmark = pytest.mark.torch
 
 
-EACH = pytest.mark.parametrize("settings", [POISSON, SHUFFLED], ids=["poisson", "shuffled"])
-
-
 @pytest.fixture(scope="module")
 def uninterrupted():
     """The run that nothing interrupts, by its settings."""
@@ -48,7 +45,7 @@ def test_where_and_how_often_a_run_is_stored_does_not_matter(place):
     assert spent(place.path) == STEPS
 
 
-@EACH
+@pytest.mark.parametrize("settings", [POISSON, SHUFFLED], ids=["poisson", "shuffled"])
 @pytest.mark.parametrize("stop", range(1, STEPS + 1))
 def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop, uninterrupted):
     whole = uninterrupted(settings)
@@ -63,17 +60,10 @@ def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop, un
     assert spent(place.path) == STEPS
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        POISSON,
-        pytest.param(
-            SHUFFLED,
-            marks=pytest.mark.slow("a death within an epoch that costs a batch or its charge"),
-        ),
-    ],
-    ids=["poisson", "shuffled"],
-)
+WITHIN = pytest.mark.slow("a death within an epoch that costs a batch or its charge")
+
+
+@pytest.mark.parametrize("settings", [POISSON, pytest.param(SHUFFLED, marks=WITHIN)])
 def test_a_death_at_every_single_point_costs_no_charge_and_no_bit(tmp_path, settings):
     """Every call that writes to the disk and every step's begin and end is a place to die once."""
     whole = whole_run(settings=settings).state()
@@ -114,13 +104,8 @@ def test_kill_9_at_twenty_moments(tmp_path):
     does not.
     """
     script = Path(__file__).with_name("killed.py")
-    ended = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    run = [sys.executable, str(script), str(tmp_path)]
+    ended = subprocess.run(run, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
     saw = json.loads(ended.stdout)
     assert len(saw["kills"]) >= 20
@@ -208,7 +193,15 @@ def test_a_second_run_at_one_path_is_refused(place):
         next(Run(place).records)
     context = multiprocessing.get_context("fork")
     answer = context.SimpleQueue()
-    other = context.Process(target=try_to_lock, args=(place.path, answer))
+
+    def try_to_lock():
+        try:
+            with ledger.locked(place.path):
+                answer.put("locked")
+        except RuntimeError:
+            answer.put("RuntimeError")
+
+    other = context.Process(target=try_to_lock)
     other.start()
     other.join()
     assert answer.get() == "RuntimeError"
@@ -216,22 +209,15 @@ def test_a_second_run_at_one_path_is_refused(place):
     next(Run(place).records)
 
 
-def try_to_lock(path, answer):
-    try:
-        with ledger.locked(path):
-            answer.put("locked")
-    except RuntimeError:
-        answer.put("RuntimeError")
-
-
 def test_a_forked_copy_of_a_run_neither_goes_on_nor_stores(place, monkeypatch):
     run = Run(place)
     next(run.records)
-    stored = place.path.read_bytes(), ledger_path(place.path).read_bytes()
+    files = place.path, ledger_path(place.path)
+    stored = [path.read_bytes() for path in files]
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="a forked process"):
         next(run.records)
-    assert stored == (place.path.read_bytes(), ledger_path(place.path).read_bytes())
+    assert stored == [path.read_bytes() for path in files]
 
 
 def test_a_copy_forked_within_a_step_does_not_store(place, monkeypatch):
@@ -251,8 +237,12 @@ def use_rng(run):
     torch.rand(3, generator=run.rng)
 
 
+def adam_of(run):
+    return run.gan.discriminator_optimizer
+
+
 def momentum(run):
-    return next(iter(run.gan.discriminator_optimizer.state.values()))["exp_avg"]
+    return next(iter(adam_of(run).state.values()))["exp_avg"]
 
 
 @pytest.mark.parametrize(
@@ -261,10 +251,7 @@ def momentum(run):
         (use_rng, "the rng changed"),
         (lambda run: run.gan.discriminator[0].weight.detach().mul_(2), "weights, .* changed"),
         (lambda run: run.gan.averaged_net.eval(), "modes .* changed"),
-        (
-            lambda run: run.gan.discriminator_optimizer.param_groups[0].update(lr=0.2),
-            "the optimisers' settings changed",
-        ),
+        (lambda run: adam_of(run).param_groups[0].update(lr=0.2), "optimisers' settings changed"),
         (lambda run: run.gan.discriminator[0].weight.data.mul_(2), "weights"),
         (lambda run: momentum(run).zero_(), "weights, .* optimisers' states changed"),
         (lambda run: torch.set_num_threads(2), "threads changed"),

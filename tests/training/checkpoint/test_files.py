@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import pytest
 import torch
@@ -25,25 +24,19 @@ def contents(place):
     return {path.name: path.read_bytes() for path in place.path.parent.iterdir()}
 
 
-def cut(content):
-    return content[: len(content) // 2]
+BROKEN = {
+    "cut": lambda content: content[: len(content) // 2],
+    "one bit": lambda content: content[:-900] + bytes([content[-900] ^ 1]) + content[-899:],
+    "of an older version": lambda content: content.replace(b"checkpoint 4", b"checkpoint 3"),
+    "empty": lambda content: b"",
+}
 
 
-def with_another_bit(content):
-    return content[:-900] + bytes([content[-900] ^ 1]) + content[-899:]
-
-
-def of_an_older_version(content):
-    return content.replace(b"checkpoint 4", b"checkpoint 3")
-
-
-@pytest.mark.parametrize(
-    "broken", [cut, with_another_bit, of_an_older_version, lambda content: b"", None]
-)
-def test_a_damaged_or_lost_checkpoint_is_refused_and_its_charges_stay(place, broken):
+@pytest.mark.parametrize("how", [*BROKEN, "lost"])
+def test_a_damaged_or_lost_checkpoint_is_refused_and_its_charges_stay(place, how):
     killed_in(place, 5)
     content = place.path.read_bytes()
-    place.path.unlink() if broken is None else place.path.write_bytes(broken(content))
+    place.path.unlink() if how == "lost" else place.path.write_bytes(BROKEN[how](content))
     before = contents(place)
     with pytest.raises(ValueError, match=r"(damaged|is gone).* cannot continue after the 8 steps"):
         next(Run(place).records)
@@ -61,8 +54,7 @@ def test_code_in_a_checkpoint_is_not_run(place, tmp_path):
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "made"),)
 
-    buffer = io.BytesIO()
-    torch.save({"fingerprint": Evil()}, buffer)
+    torch.save({"fingerprint": Evil()}, buffer := io.BytesIO())
     content = buffer.getvalue()
     digest = hashlib.sha256(content).hexdigest().encode()
     place.path.write_bytes(header[:-64] + digest + b"\n" + content)
@@ -83,10 +75,9 @@ def test_a_damaged_ledger_is_refused(place, content):
     Run(place, steps=2).all()
     identity = json.loads(ledger_path(place.path).read_text())["id"]
     ledger_path(place.path).write_text(content.replace("I", identity))
-    with pytest.raises(ValueError, match=r"ledger .* is damaged"):
-        spent(place.path)
-    with pytest.raises(ValueError, match=r"ledger .* is damaged"):
-        next(Run(place).records)
+    for ask in (lambda: spent(place.path), lambda: next(Run(place).records)):
+        with pytest.raises(ValueError, match=r"ledger .* is damaged"):
+            ask()
 
 
 def test_a_ledger_that_is_gone_is_no_ledger_of_zero(place):
@@ -166,12 +157,16 @@ def test_a_ledger_that_is_changed_ends_the_run_before_the_next_charge(place):
     assert len(run.done) < 4
 
 
-def test_a_torn_lock_is_mended_where_the_ledger_is_there(place):
+def test_a_torn_lock_is_mended_and_a_file_that_a_kill_left_half_written_is_no_hindrance(place):
     Run(place, steps=2).all()
     lock_path(place.path).write_text("12ab")
+    half = place.path.with_name(f".{place.path.name}.part")
+    half.write_bytes(b"half")
     Run(place).all()
     identity = json.loads(ledger_path(place.path).read_text())["id"]
     assert lock_path(place.path).read_text().startswith(identity + " ")
+    assert spent(place.path) == STEPS
+    assert not half.exists()
 
 
 def test_the_files_are_their_owners_alone_and_say_why(place):
@@ -185,25 +180,15 @@ def test_the_files_are_their_owners_alone_and_say_why(place):
     assert contents(place).keys() == names
 
 
-def test_a_file_that_a_kill_left_half_written_is_no_hindrance(place):
-    Run(place, steps=2).all()
-    half = place.path.with_name(f".{place.path.name}.part")
-    half.write_bytes(b"half")
-    Run(place).all()
-    assert spent(place.path) == STEPS
-    assert not half.exists()
-
-
-@pytest.mark.parametrize("bad", [{"every": 0}, {"every": float("nan")}, {"reserve": 0}])
-def test_bad_places_are_refused(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        Checkpoints("here", **bad)
+def test_bad_places_are_refused():
+    for name, value in (("every", 0), ("every", float("nan")), ("reserve", 0)):
+        with pytest.raises(ValueError, match=name):
+            Checkpoints("here", **{name: value})
 
 
 # What the charged steps release, and cost
 
 
-@dataclass(frozen=True)
 class Priced(Plain):
     """Two releases a step."""
 
@@ -211,13 +196,11 @@ class Priced(Plain):
         return [Release(SampledGaussian(1.5, 4 / public_size), 2 * steps)]
 
 
-@dataclass(frozen=True)
 class OfOtherReleases(Plain):
     def ledger(self, *, public_size, steps):
         return [Release(Laplace(1.5), steps)]
 
 
-@dataclass(frozen=True)
 class OfOtherArguments(Plain):
     def ledger(self):
         return []

@@ -48,13 +48,9 @@ def networks(activation=nn.Tanh, dropout=0.0, seed=0):
     with torch.no_grad():
         for parameter in (*critic.parameters(), *generator.parameters()):
             parameter.copy_(torch.randn(parameter.shape, generator=rng))
-    return Gan(
-        generator,
-        deepcopy(generator),
-        critic,
-        torch.optim.SGD(generator.parameters(), lr=0.1),
-        torch.optim.Adam(critic.parameters(), lr=0.1),
-    )
+    sgd = torch.optim.SGD(generator.parameters(), lr=0.1)
+    adam = torch.optim.Adam(critic.parameters(), lr=0.1)
+    return Gan(generator, deepcopy(generator), critic, sgd, adam)
 
 
 def data(seed=0, size=20, public_size=20):
@@ -64,8 +60,7 @@ def data(seed=0, size=20, public_size=20):
 
 def step(gan, features, labels, *, settings, index, rng, scale=1.0):
     """Not private: what counts here is which noise is drawn, and what it is added to."""
-    watch, seen = gan.discriminator._watch, gan.discriminator._seen
-    watch(index, done=False)
+    gan.discriminator._watch(index, done=False)
     for optimizer in (gan.discriminator_optimizer, gan.generator_optimizer):
         optimizer.zero_grad()
     fakes = gan.generator_net(torch.randn(5, 2, generator=rng))
@@ -77,13 +72,9 @@ def step(gan, features, labels, *, settings, index, rng, scale=1.0):
         parameter.grad += settings.noise(index) * noise[-1]
     gan.discriminator_optimizer.step()
     gan.generator_optimizer.step()
-    seen.append((index, torch.cat([one.reshape(-1) for one in noise])))
-    watch(index, done=True)
+    gan.discriminator._seen.append((index, torch.cat([one.reshape(-1) for one in noise])))
+    gan.discriminator._watch(index, done=True)
     return Record(index, len(features), scores.sum().item(), None, 0.0)
-
-
-def unwatched(index, *, done):
-    """What a run does at the begin and at the end of a step."""
 
 
 class Killed(BaseException):
@@ -93,33 +84,13 @@ class Killed(BaseException):
 class Run:
     """A run with the records it yields, the steps and noise it drew, and all that it trained."""
 
-    def __init__(
-        self,
-        place=None,
-        *,
-        by=step,
-        gan=None,
-        on=None,
-        settings=POISSON,
-        seed=0,
-        steps=None,
-        tf32=False,
-        watch=unwatched,
-    ):
+    def __init__(self, place=None, *, by=step, gan=None, on=None, seed=0, watch=None, **told):
         self.gan = networks() if gan is None else gan
         self.rng = generator_on(CPU, reproducible_seed=seed)
         self.gan.discriminator._seen = self.seen = []
-        self.gan.discriminator._watch = watch
-        self.records = train(
-            by,
-            self.gan,
-            data() if on is None else on,
-            settings=settings,
-            rng=self.rng,
-            steps=steps,
-            checkpoint=place,
-            tf32=tf32,
-        )
+        self.gan.discriminator._watch = watch or (lambda index, *, done: None)
+        told = {"settings": POISSON, "rng": self.rng, "checkpoint": place, **told}
+        self.records = train(by, self.gan, data() if on is None else on, **told)
 
     def all(self):
         self.yielded = list(self.records)

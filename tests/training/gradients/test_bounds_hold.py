@@ -12,10 +12,8 @@ from torch import nn
 from dpkit.papers.adadp.noise_shapes import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping
 from dpkit.training.gradients import (
-    HalfPrecision,
     MixesExamples,
     UnsupportedLayer,
-    capture,
     clipped_sum,
     functional,
     gradient_penalty,
@@ -70,25 +68,8 @@ def test_a_penalised_record_keeps_to_the_bound_where_real_and_fake_are_alike(siz
     assert length(clipped_sum(of, real, fake, rule=FlatClipping(1.0)).sums) <= 1 + 1e-4
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_refused(dtype):
-    network = nn.Linear(4, 1).to(dtype)
-    with pytest.raises(HalfPrecision, match="call float"):
-        per_example(network, squares, torch.ones(3, 4, dtype=dtype))
-    with (
-        pytest.raises(HalfPrecision, match="autocast"),
-        torch.autocast("cpu", dtype=torch.bfloat16),
-        capture(nn.Linear(4, 1)) as captured,
-    ):
-        captured.layers[0](torch.ones(3, 4))
-
-
 def test_the_released_tensors_do_not_depend_on_the_batch():
-    class Spare(nn.Sequential):
-        def forward(self, x):
-            return self[0](x)
-
-    network = Spare(nn.Linear(6, 3), nn.Linear(3, 3))
+    network = Calls(lambda parts, x: parts[0](x), nn.Linear(6, 3), nn.Linear(3, 3))
     for batch in (0, 1, 7):
         found, _ = per_example(network, squares, normal(batch, 6))
         assert len(found.parameters) == 4
@@ -173,22 +154,12 @@ def test_a_record_moves_a_sum_of_many_by_its_bound(n, at_once, microbatch_size, 
     assert moved <= clipping.sensitivity("add-remove") * (1 + SLACK)
 
 
-class OwnLayer(nn.Module):
-    """A layer that goes through torch.func, where full gradients are formed."""
-
-    def __init__(self, side):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(side, side))
-
-    def forward(self, x):
-        return x @ self.weight.T
-
-
 @pytest.mark.parametrize("rule", ["flat", "scaled"])
 def test_a_long_gradient_is_clipped_to_its_norm(rule):
     # One large number, and 4 million of which each square is lost beside its own: 1.007 times.
-    side = 2048
-    small = 0.999 * 2.0**-12.5
+    side, small = 2048, 0.999 * 2.0**-12.5
+    weight = nn.ParameterList([torch.zeros(side, side)])  # of no layer: goes through torch.func
+    layer = Calls(lambda parts, x: x @ parts[0][0].T, weight)
     row = torch.full((side,), small)
     row[0] = 1.0
     x = torch.stack([row, torch.full((side,), small)])[None]
@@ -200,7 +171,7 @@ def test_a_long_gradient_is_clipped_to_its_norm(rule):
         return (outputs * places).sum((1, 2)) * 2
 
     clipping = FlatClipping(1.0) if rule == "flat" else ScaledClipping((torch.ones(side, side),))
-    total = clipped_sum(partial(per_example, OwnLayer(side), loss), x, rule=clipping)
+    total = clipped_sum(partial(per_example, layer, loss), x, rule=clipping)
     assert float(total.sums[0].double().norm()) <= 1 + SLACK
 
 

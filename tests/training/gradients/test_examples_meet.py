@@ -36,16 +36,14 @@ def deviation(x: torch.Tensor) -> torch.Tensor:
     return x + 0.1 * x.std(0).mean()
 
 
-class Discrimination(nn.Module):
+def discrimination() -> nn.Module:
     """Minibatch discrimination (Salimans et al. 2016): distances to the other examples."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.project = nn.Linear(8, 8)
-
-    def forward(self, x):
-        h = self.project(x)
+    def distances(parts, x):
+        h = parts[0](x)
         return x + (-(h[:, None] - h[None]).abs()).exp().sum(1)
+
+    return Calls(distances, nn.Linear(8, 8))
 
 
 def attention_over_the_batch(x: torch.Tensor) -> torch.Tensor:
@@ -93,8 +91,8 @@ NETWORKS = {
     "minibatch deviation": lambda: mlp(own(deviation)),
     "behind dropout": lambda: mlp(nn.Dropout(0.5), own(deviation)),
     "deviation, slow way": lambda: mlp(nn.PReLU(), own(deviation)),
-    "minibatch discrimination": lambda: mlp(Discrimination()),
-    "discrimination, dropout": lambda: mlp(nn.Dropout(0.5), Discrimination(), nn.Dropout(0.5)),
+    "minibatch discrimination": lambda: mlp(discrimination()),
+    "discrimination, dropout": lambda: mlp(nn.Dropout(0.5), discrimination(), nn.Dropout(0.5)),
     "centred": lambda: mlp(own(lambda x: x - x.mean(0))),
     "0.001 of the mean": lambda: mlp(own(lambda x: x - 0.001 * x.mean(0))),
     "softmax over the batch": lambda: mlp(nn.Softmax(dim=0)),
@@ -144,12 +142,11 @@ def test_one_example_moves_in_one_direction_or_the_other(make, inputs):
 def test_on_a_gpu_whole_numbers_and_shares_stay_what_they_are(monkeypatch):
     monkeypatch.setattr(independence, "SAFE", ())
     real, places = normal(8, 6), torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1])[:, None]
-    inputs = torch.cat((places, real.sigmoid(), real), 1)
+    shares = real.sigmoid()
     for scale in (-1000.0, 1000.0):
-        moved = independence._far(inputs, 0, scale)[0]
+        moved = independence._far(torch.cat((places, shares, real), 1), 0, scale)[0]
         assert moved[0] in (0, 2)
-        assert (moved[1:7] >= real.sigmoid().amin(0)).all()
-        assert (moved[1:7] <= real.sigmoid().amax(0)).all()
+        assert ((moved[1:7] >= shares.amin(0)) & (moved[1:7] <= shares.amax(0))).all()
         assert (moved[7:].abs() > 10).all()
 
 
@@ -211,77 +208,47 @@ def test_one_function_that_calls_two_losses():
 
 
 @pytest.mark.parametrize("batch", [2, 7, 8, 64])
-@pytest.mark.parametrize(
-    "by_number",
-    [
-        lambda losses: losses / len(losses),
-        lambda losses: losses * len(losses) ** 0.5,
-        lambda losses: losses * (len(losses) % 2 + 1),
-    ],
-)
-def test_a_loss_that_follows_how_many_examples_there_are_is_refused(by_number, batch):
+@pytest.mark.parametrize("factor", [lambda n: 1 / n, lambda n: n**0.5, lambda n: n % 2 + 1])
+def test_a_loss_that_follows_how_many_examples_there_are_is_refused(factor, batch):
     """One record more changes every other's loss: the sum would move by up to 2 norms, or more."""
     network, inputs = mlp(), normal(batch, 6)
     with pytest.raises(MixesExamples, match="do not divide by their number"):
-        per_example(network, lambda y: by_number(squares(y)), inputs)
+        per_example(network, lambda y: squares(y) * factor(len(y)), inputs)
     per_example(network, squares, inputs)
-
-
-class Noisy(nn.Module):
-    """Augments its inputs, as a loss may: by noise, a part left out, two views in one pass."""
-
-    def __init__(self, views: int) -> None:
-        super().__init__()
-        self.views, self.body, self.drop = views, mlp(), nn.Dropout(0.3)
-
-    def forward(self, x):
-        x = x + 0.1 * torch.randn_like(x) * (torch.rand(len(x), 1) > 0.5)
-        seen = self.drop(self.body(self.drop(torch.cat([x] * self.views))))
-        return seen.reshape(self.views, len(x), 3).sum(0)
 
 
 @pytest.mark.parametrize("views", [1, 2])
 def test_losses_that_draw_random_numbers_for_each_example_are_no_mistake(views):
-    network = Noisy(views)
+    """Inputs are augmented by noise, a part left out, two views in one pass."""
+    body, drop = mlp(), nn.Dropout(0.3)
+
+    def noisy(_, x):
+        x = x + 0.1 * torch.randn_like(x) * (torch.rand(len(x), 1) > 0.5)
+        return drop(body(drop(torch.cat([x] * views)))).reshape(views, len(x), 3).sum(0)
+
+    network = Calls(noisy, body, drop)
     for batch in (2, 8, 64):
         rows = normal(batch, 6)
         assert independence.refuse_meeting(network, lambda x: squares(network(x)), (rows,))
 
 
 def test_labels_and_conditions_are_replaced_with_their_example():
-    class Classed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.body = mlp()
-
-        def forward(self, x, y):
-            frequent = torch.bincount(y, minlength=3).to(x)
-            return frequent[y] * cross_entropy(self.body(x), y, reduction="none")
+    def weighted(parts, x, y):
+        frequent = torch.bincount(y, minlength=3).to(x)
+        return frequent[y] * cross_entropy(parts[0](x), y, reduction="none")
 
     labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0])
     with pytest.raises(MixesExamples):
-        per_example(Classed(), lambda losses: losses, normal(8, 6), labels)
-
-
-class Fading(nn.Module):
-    """Mixing that is faded in after the first step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.alpha = 0.0
-        self.piecewise_linear = True
-
-    def forward(self, x):
-        return x + self.alpha * (x.mean(0) - x)
+        per_example(Calls(weighted, mlp()), lambda losses: losses, normal(8, 6), labels)
 
 
 @pytest.mark.parametrize("penalised", [False, True])
 def test_what_fades_in_is_seen_by_the_next_power_of_two(penalised):
-    fading = Fading()
+    fading = own(lambda x: x)
     network = nn.Sequential(mlp(fading), nn.Linear(3, 1))
     of = partial(penalty, network) if penalised else partial(per_example, network, squares)
     of(normal(8, 6))
-    fading.alpha = 0.01
+    fading.function = lambda _, x: x + 0.01 * (x.mean(0) - x)
     of_four = [partial(of, normal(8, 6, seed=seed)) for seed in range(4)]
     with pytest.raises(MixesExamples):
         [batch() for batch in of_four]
@@ -303,21 +270,18 @@ def test_a_critic_whose_centring_cancels_between_real_and_fake(activation):
         penalty(critic, normal(8, 6))
 
 
-class TimeFirst(nn.Module):
+def time_first() -> nn.Module:
     """Layers that see time first: right example by example, but not by their products."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 1)
-        self.piecewise_linear = True
+    def swapped(parts, x):
+        return parts[1](parts[0](x.mT.contiguous().mT.transpose(0, 1)).relu()).sum(0)
 
-    def forward(self, x):
-        return self.last(self.first(x.mT.contiguous().mT.transpose(0, 1)).relu()).sum(0)
+    return Calls(swapped, nn.Linear(6, 5), nn.Linear(5, 1), piecewise_linear=True)
 
 
 @pytest.mark.parametrize("first", [4, 8])
 def test_layers_that_see_time_first_where_there_are_as_many_examples(first):
-    network = TimeFirst()
+    network = time_first()
     per_example(network, squares, normal(first, 8, 6))
     for batch in (5, 6, 8):  # 8: as many as points in time
         inputs = normal(batch, 8, 6)
@@ -326,7 +290,7 @@ def test_layers_that_see_time_first_where_there_are_as_many_examples(first):
 
 
 def test_critics_that_see_time_first_where_there_are_three_times_as_many_points():
-    critic = TimeFirst().double()
+    critic = time_first().double()
     for batch in (5, 4, 5):  # 15 points in time
         real, fake = (normal(batch, 15, 6, seed=seed).double() for seed in (0, 1))
         mixing = torch.linspace(0, 1, batch).double()
@@ -339,39 +303,23 @@ def test_critics_that_see_time_first_where_there_are_three_times_as_many_points(
             torch.testing.assert_close(found.norms()[:, one], wanted.norms())
 
 
-class Reads(nn.Module):
-    """A table whose first column is a place in another table."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.places, self.rest = nn.Embedding(3, 4), nn.Linear(5, 4)
-
-    def forward(self, x):
-        return self.places(x[:, 0].long()) + self.rest(x[:, 1:])
-
-
 def test_examples_are_replaced_by_what_a_network_takes():
+    """A first column that is a place in another table, and shares to be reconstructed."""
+
+    def read(parts, x):
+        return parts[0](x[:, 0].long()) + parts[1](x[:, 1:])
+
     places = torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1])[:, None]
-    found, _ = per_example(Reads(), squares, torch.cat((places, normal(8, 5)), 1))
+    reads = Calls(read, nn.Embedding(3, 4), nn.Linear(5, 4))
+    found, _ = per_example(reads, squares, torch.cat((places, normal(8, 5)), 1))
     assert found.norms().shape == (3, 8)
 
-    def reconstruction(parts):
-        return binary_cross_entropy(parts[0], parts[1], reduction="none").sum(1)
+    def reconstruction(pair):
+        return binary_cross_entropy(*pair, reduction="none").sum(1)
 
-    coder = Pair(nn.Sequential(nn.Linear(6, 6), nn.Sigmoid()))
+    coder = Calls(lambda parts, x: (parts[0](x).sigmoid(), x), nn.Linear(6, 6))
     found, _ = per_example(coder, reconstruction, normal(8, 6).sigmoid())
     assert found.norms().shape == (2, 8)
-
-
-class Pair(nn.Module):
-    """What a network makes of its input, and the input."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, x):
-        return self.network(x), x
 
 
 def captured(network, loss):
@@ -410,18 +358,15 @@ def test_a_classifier_with_labels_in_a_closure(batch):
     assert losses.shape == (batch,)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        lambda out, y: (out[:, 0] - y).square(),
-        lambda out, y: cross_entropy(out, y.long(), reduction="none"),
-    ],
-)
-def test_labels_in_a_closure_are_refused_where_examples_go_one_by_one(loss):
+def test_labels_in_a_closure_are_refused_where_examples_go_one_by_one():
     labels = torch.tensor([0.0, 1, 2, 0, 1, 2, 1, 1])
-    with pytest.raises(UnsupportedLayer, match="labels") as refusal:
-        per_example(mlp(nn.PReLU()), lambda out: loss(out, labels), normal(8, 6))
-    assert "PReLU" in str(refusal.value)
+    for loss in (
+        lambda out: (out[:, 0] - labels).square(),
+        lambda out: cross_entropy(out, labels.long(), reduction="none"),
+    ):
+        with pytest.raises(UnsupportedLayer, match="labels") as refusal:
+            per_example(mlp(nn.PReLU()), loss, normal(8, 6))
+        assert "PReLU" in str(refusal.value)
 
 
 def test_the_last_example_is_compared_too():
@@ -465,20 +410,16 @@ def test_gradients_are_compared_until_they_were_finite_once():
 
 
 def test_random_numbers_and_buffers_are_put_back():
-    network = mlp(nn.Dropout(0.5), Largest())
+    """Dropout alone passes, and draws what it would draw."""
+    network, other = mlp(nn.Dropout(0.5), Largest()), mlp(nn.Dropout(0.5))
     state = torch.get_rng_state()
     with pytest.raises(MixesExamples, match="'largest'"):
         per_example(network, squares, normal(8, 6))
     assert torch.equal(state, torch.get_rng_state())
     assert network[3].largest == 0
-
-
-def test_dropout_alone_passes_and_draws_what_it_would_draw():
-    network = mlp(nn.Dropout(0.5))
-    state = torch.get_rng_state()
-    _, losses = per_example(network, squares, normal(8, 6))
+    _, losses = per_example(other, squares, normal(8, 6))
     torch.set_rng_state(state)
-    assert torch.equal(losses, squares(network(normal(8, 6))).detach())
+    assert torch.equal(losses, squares(other(normal(8, 6))).detach())
 
 
 def test_an_infinite_batch_does_not_count():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from per_example_tests import filled, normal, norms_of
+from per_example_tests import Calls, filled, normal, norms_of
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
@@ -35,12 +35,10 @@ def loss_of(outputs: torch.Tensor) -> torch.Tensor:
 def reference(network: nn.Module, inputs: torch.Tensor) -> dict[int, torch.Tensor]:
     """Each example's gradient in full by parameter: (batch, *shape)."""
     values = {name: p.detach() for name, p in network.named_parameters()}
-    if len(inputs) == 0:
-        found = {name: p.new_zeros(0, *p.shape) for name, p in values.items()}
-    else:
-        found = vmap(
-            grad(lambda v, row: loss_of(functional_call(network, v, (row[None],)))[0]), (None, 0)
-        )(values, inputs)
+    found = {name: p.new_zeros(0, *p.shape) for name, p in values.items()}
+    if len(inputs):
+        one = grad(lambda v, row: loss_of(functional_call(network, v, (row[None],)))[0])
+        found = vmap(one, (None, 0))(values, inputs)
     return {id(p): found[name] for name, p in network.named_parameters()}
 
 
@@ -75,7 +73,7 @@ def assert_as_reference(network: nn.Module, inputs: torch.Tensor) -> None:
     assert whole.shape == (len(inputs),)
     for found, g, bound in zip(sums, wanted, bounds, strict=True):
         assert_equal(found, g.clamp(-bound, bound).sum(0), one)
-    parts = list(map(list, gradients.each(microbatch_size=2 * sum(g[:1].numel() for g in wanted))))
+    parts = list(map(list, gradients.each(at_most=2 * sum(g[:1].numel() for g in wanted))))
     for index, g in enumerate(wanted if len(inputs) else []):
         assert_equal(torch.cat([part[index] for part in parts]), g, one)
 
@@ -166,15 +164,9 @@ def test_embeddings_count_a_row_read_twice(batch, padding, positions):
     assert_as_reference(network, indices)
 
 
-class Residual(nn.Module):
+def residual() -> nn.Module:
     """One tensor that two layers read, and one gradient that two outputs share."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x):
-        return self.first(x) + self.second(x) + x
+    return Calls(lambda p, x: p[0](x) + p[1](x) + x, nn.Linear(4, 4), nn.Linear(4, 4))
 
 
 class Backwards(nn.Sequential):
@@ -193,7 +185,7 @@ class Backwards(nn.Sequential):
         (nn.Sequential(nn.Conv2d(1, 2, 2)), (1, 9, 9)),  # small, at many: products
         (nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.ELU()), (4,)),
         (nn.Sequential(nn.Linear(4, 6), nn.ReLU(True), nn.Linear(6, 5), nn.ELU(1, True)), (4,)),
-        (Backwards(Residual(), nn.Tanh(), Residual(), nn.Linear(4, 4)), (4,)),
+        (Backwards(residual(), nn.Tanh(), residual(), nn.Linear(4, 4)), (4,)),
     ],
     ids=["by Gram matrices", "by products", "plain", "in place", "branches in another order"],
 )
@@ -233,13 +225,12 @@ class Gated(nn.Module):
         return self.name
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.func")
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(batch=batches, dtype=dtypes)
 def test_any_other_layer_goes_through_torch_func(batch, dtype):
     network = filled(nn.Sequential(nn.Linear(3, 4), Gated(4), nn.PReLU()), dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert_as_reference(network, normal(batch, 3, dtype=dtype))
+    assert_as_reference(network, normal(batch, 3, dtype=dtype))
 
 
 def test_the_slow_way_is_told_once():
@@ -251,21 +242,18 @@ def test_the_slow_way_is_told_once():
         per_example(network, loss_of, torch.ones(2, 3))
 
 
-@pytest.mark.parametrize(
-    ("layer", "words"),
-    [
+def test_layers_where_examples_meet_are_refused_with_the_reason():
+    for layer, words in (
         (nn.BatchNorm1d(3), "mixes the examples"),
         (nn.BatchNorm1d(3, affine=False), "mixes the examples"),
         (nn.SyncBatchNorm(3), "mixes the examples"),
         (nn.InstanceNorm1d(3, affine=True, track_running_stats=True), "running statistics"),
-    ],
-)
-def test_layers_where_examples_meet_are_refused_with_the_reason(layer, words):
-    network = nn.Sequential(nn.Linear(3, 3), layer)
-    with pytest.raises(MixesExamples, match=words):
-        per_example(network, loss_of, torch.ones(2, 3))
-    with pytest.raises(MixesExamples, match=words), capture(network):
-        pass
+    ):
+        network = nn.Sequential(nn.Linear(3, 3), layer)
+        with pytest.raises(MixesExamples, match=words):
+            per_example(network, loss_of, torch.ones(2, 3))
+        with pytest.raises(MixesExamples, match=words), capture(network):
+            pass
 
 
 def shared() -> nn.Module:
@@ -290,11 +278,9 @@ def test_what_products_do_not_cover_is_refused_by_capture(network, words):
         pass
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.func")
 def test_shared_parameters_go_through_torch_func():
-    network = filled(shared(), torch.float64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert_as_reference(network, normal(3, 3, dtype=torch.float64))
+    assert_as_reference(filled(shared(), torch.float64), normal(3, 3, dtype=torch.float64))
 
 
 def test_a_first_dimension_that_is_not_the_examples_is_refused():
@@ -305,29 +291,22 @@ def test_a_first_dimension_that_is_not_the_examples_is_refused():
         captured.gradients(loss_of(network(torch.ones(2, 4, 3))))
 
 
-def test_an_input_that_is_changed_after_it_was_read_is_refused():
-    network, inputs = nn.Sequential(nn.Linear(3, 2)), torch.ones(2, 3)
+def test_passes_that_capture_does_not_read_are_refused():
+    """An input changed afterwards, a layer that runs twice, losses not one each, no graph."""
+    network, inputs = nn.Linear(2, 2), torch.ones(3, 2)
     with capture(network) as captured:
         losses = loss_of(network(inputs))
     inputs += 1
     with pytest.raises(UnsupportedLayer, match="changed in place"):
         captured.gradients(losses)
-
-
-def test_a_layer_that_runs_twice_or_losses_that_are_not_one_each_are_refused():
-    network = nn.Linear(2, 2)
     with pytest.raises(UnsupportedLayer, match="ran twice"), capture(network):
-        network(network(torch.ones(1, 2)))
+        network(network(inputs))
     with capture(network) as captured:
-        loss = network(torch.ones(3, 2)).mean()
+        loss = network(inputs).mean()
     with pytest.raises(ValueError, match=r"losses must have shape \(batch,\)"):
         captured.gradients(loss)
-
-
-def test_without_a_graph_there_is_nothing_to_capture():
-    network = nn.Linear(3, 2)
     with pytest.raises(ValueError, match="grad mode"), torch.no_grad(), capture(network):
-        network(torch.ones(2, 3))
+        network(inputs)
 
 
 def test_every_kind_is_tested():
