@@ -79,7 +79,7 @@ def systems() -> tuple[System, ...]:
     found = []
     for paper in PAPERS:
         run = paper.claims.main_run()
-        proven = (pld.epsilon(one, delta=DELTA) for one in (run.published, run.repaired))
+        proven, repaired = (pld.epsilon(one, delta=DELTA) for one in (run.published, run.repaired))
         rows = [
             results.stored(chosen(f"{paper.NAME}/{version}")[0])
             for version in ("published", "repaired")
@@ -88,7 +88,7 @@ def systems() -> tuple[System, ...]:
             remedy = f"python -m dpkit audit run {paper.NAME} --store"
             raise ValueError(f"run `{remedy}`: a result is not stored")
         measured = (float(row["measured"]) for row in rows if row)
-        found.append(System(run.name, run.claimed, *proven, *measured))
+        found.append(System(run.name, run.claimed, proven, repaired, *measured))
     return tuple(found)
 
 
