@@ -7,6 +7,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -31,8 +32,8 @@ def sixth(monkeypatch, tmp_path):
     monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(HERE)])
     paper = import_module("dpkit.papers.sixth")
     monkeypatch.setattr(papers, "PAPERS", (*papers.PAPERS, paper))
-    monkeypatch.setattr(store, "results_dir", lambda: tmp_path / "results")
-    monkeypatch.setattr(files, "results_dir", lambda: tmp_path / "results")
+    for module in (store, files):
+        monkeypatch.setattr(module, "results_dir", lambda: tmp_path / "results")
     monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
     yield paper
     for name in [name for name in sys.modules if name.startswith("dpkit.papers.sixth")]:
@@ -79,23 +80,18 @@ def test_an_interrupted_run_goes_on_to_the_same_result_and_leaves_no_checkpoint(
     asked = {"scale": "reduced", "seeds": 1, "device": "cpu"}
     seen = []
 
-    def fails(records, /, *, total, desc):
+    def watched(records, /, *, total, desc, until=None):
         for record in records:
-            if len(seen) == 3:
+            if len(seen) == until:
                 raise KeyboardInterrupt
             seen.append(record.step)
             yield record
 
-    def goes_on(records, /, *, total, desc):
-        for record in records:
-            seen.append(record.step)
-            yield record
-
-    (whole,) = plan(**asked, progress=goes_on)
+    (whole,) = plan(**asked, progress=watched)
     first = whole.compute()
     assert seen == [0, 1, 2, 3, 4, 5]
     seen.clear()
-    (part,) = plan(**asked, progress=fails)
+    (part,) = plan(**asked, progress=partial(watched, until=3))
     with pytest.raises(KeyboardInterrupt):
         part.compute()
     seen.clear()
