@@ -22,7 +22,6 @@ from dpkit.papers.claims import (
     check_all,
     counted,
     outcome,
-    with_code,
 )
 
 
@@ -143,16 +142,10 @@ def test_claims_that_cannot_be_judged_and_lines_that_show_nothing_are_refused(
         build(**changes)
 
 
-def test_a_claim_gets_its_line_of_code_by_its_name():
-    both = (claim(id="paper/of-code"), claim(id="paper/other"))
-    found = with_code(both, {"of-code": CODE})
-    assert [one.code for one in found] == [CODE, None]
-    assert with_code(found, {}) == found
-    written = as_json(check(found[0]))
-    assert written["code"] == {"was": CODE.was, "should": CODE.should, "cause": "noise"}
-    assert as_json(check(found[1]))["code"] is None
-    with pytest.raises(ValueError, match="lines name claims that there are not: unheard-of"):
-        with_code(both, {"unheard-of": CODE})
+@pytest.mark.parametrize("code", [CODE, None])
+def test_the_command_line_has_a_claims_line_of_code(code):
+    written = as_json(check(claim(code=code)))["code"]
+    assert written == (code and {"was": CODE.was, "should": CODE.should, "cause": "noise"})
 
 
 def with_evidence(*areas: float, **inputs) -> Claim:
