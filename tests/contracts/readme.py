@@ -115,6 +115,9 @@ def draw_chart() -> bytes:
 
     drawn, (ax,) = plots.figure(width=7.6, height=3.2)
     edge, floor = 3e4, 0.1
+    marks = (("o", 0, "claimed"), ("|", 1, "measured (95 %)"), ("D", 1, "proven, as published"))
+    for mark, colour, name in (*marks, ("s", 2, "proven, repaired")):
+        ax.plot([], [], mark, color=plots.COLOURS[colour], label=name, mew=2 if mark == "|" else 1)
     for y, system in enumerate(reversed(systems())):
         rows = (
             (y + 0.13, system.measured, system.proven, 1),
@@ -123,10 +126,8 @@ def draw_chart() -> bytes:
         for height, measured, proven, colour in rows:
             of: Any = {"color": plots.COLOURS[colour]}
             if math.isinf(measured):
-                ax.annotate(
-                    "no finite epsilon fits", (edge, height), (-8, 0), textcoords="offset points",
-                    ha="right", va="center", fontsize=8,
-                )  # fmt: skip
+                how: Any = {"textcoords": "offset points", "ha": "right", "va": "center"}
+                ax.annotate("no finite epsilon fits", (edge, height), (-8, 0), **how, fontsize=8)
                 ax.plot(edge, height, ">", ms=7, **of)
                 continue
             ends = (max(measured, floor), proven.epsilon)
@@ -138,13 +139,6 @@ def draw_chart() -> bytes:
     ax.set_yticks(range(len(names)), names)
     ax.set(xscale="log", xlim=(0.8 * floor, 1.3 * edge), ylim=(-0.6, len(names) - 0.4))
     ax.set_xlabel("epsilon at delta 1e-5")
-    for mark, colour, name in (
-        ("o", 0, "claimed"),
-        ("|", 1, "measured (95 %)"),
-        ("D", 1, "proven, as published"),
-        ("s", 2, "proven, repaired"),
-    ):
-        ax.plot([], [], mark, color=plots.COLOURS[colour], label=name, mew=2 if mark == "|" else 1)
     drawn.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
     return plots.picture(drawn, "").png()
 
