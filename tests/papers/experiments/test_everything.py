@@ -101,6 +101,6 @@ def test_what_is_stored_of_all_tables_is_not_computed_again(apart, tmp_path, mon
 
 def test_small_results_lie_in_the_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "cache_dir", lambda: tmp_path)
-    folder = store.folder("dp_cgan", "table_1", scale="small")
-    assert folder == tmp_path / "results" / "dp_cgan" / "table_1" / "small"
-    assert tmp_path not in store.folder("dp_cgan", "table_1", scale="reduced").parents
+    small, reduced = (store.folder("dp_cgan", "table_1", scale=x) for x in ("small", "reduced"))
+    assert small == tmp_path / "results" / "dp_cgan" / "table_1" / "small"
+    assert tmp_path not in reduced.parents
