@@ -7,14 +7,14 @@ claimed for; `AsPublished` computes epsilon as papers' own code does, by RDP at 
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
 from dpkit.common import checks, files, records
-from dpkit.privacy import rdp
+from dpkit.privacy import SampledGaussian, pld, rdp
 from dpkit.privacy.ledger import Release, Releases
 from dpkit.privacy.mechanisms import Mechanism
 
@@ -229,22 +229,6 @@ class Verdict(NamedTuple):
     explanation: str
 
 
-def with_code(claims: Iterable[Claim], lines: Mapping[str, Code]) -> tuple[Claim, ...]:
-    """The claims, each with its line of code where `lines` has one.
-
-    Args:
-        lines: the code by the claim's name, which is its id without the paper.
-
-    Raises:
-        ValueError: `lines` names a claim that there is not.
-    """
-    several = tuple(claims)
-    unknown = lines.keys() - {claim.name for claim in several}
-    if unknown:
-        raise ValueError(f"lines name claims that there are not: {', '.join(sorted(unknown))}")
-    return tuple(replace(claim, code=lines.get(claim.name, claim.code)) for claim in several)
-
-
 def check(claim: Claim, *, recompute: bool = False) -> Verdict:
     """Compute the claim's value and compare.
 
@@ -287,9 +271,7 @@ def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdi
 
 def outcome(claim: Claim, computed: float) -> Outcome:
     """The verdict on a computed value; written so that NaN never bears a claim out."""
-    stated = (
-        math.nan if claim.stated is None else claim.stated
-    )  # of every kind that is compared
+    stated = math.nan if claim.stated is None else claim.stated  # none is not compared
     match claim.kind:
         case "computed":
             return "computed"
@@ -408,13 +390,28 @@ def finding(name: str, source: Source, *, explanation: str, **claim: Any) -> Cla
         ValueError: the source was not read, but the kind is not "unchecked"; and as `Claim`.
     """
     if source.unread:
-        if claim.get("kind") != "unchecked":
+        kind = claim.get("kind")
+        if kind != "unchecked":
             raise ValueError(
-                f"{name}: kind must be 'unchecked', got {claim.get('kind')!r}, for its source was "
-                f"not read ({source.unread})"
+                f"{name}: kind must be 'unchecked', got {kind!r}, for its source was not read "
+                f"({source.unread})"
             )
         explanation = f"{explanation} Not read: {source.unread}."
     return Claim(id=f"ledger/{name}", where=str(source), explanation=explanation, **claim)
+
+
+def of_poisson_batches(
+    noise: float, rate: float, steps: int, *, delta: float = 1e-5, gap: float = pld.GAP
+) -> float:
+    """Epsilon of Gaussian releases, under add-remove, certified from above.
+
+    Args:
+        noise: standard deviation / sensitivity.
+        rate: probability with which a record is in a batch.
+        delta, gap: as `pld.epsilon` has them.
+    """
+    ledger = [Release(SampledGaussian(noise, rate), steps)]
+    return pld.epsilon(ledger, delta=delta, gap=gap).epsilon
 
 
 class MainRun(NamedTuple):
@@ -451,9 +448,8 @@ class AsPublished:
 
     def epsilon(self, ledger: Releases) -> float:
         """Epsilon of a ledger (Mironov 2017, Prop. 3, at the best of the orders)."""
-        return rdp.epsilon(
-            ledger, delta=self.delta, conversion="classic", orders=self.orders
-        ).epsilon
+        how: Any = {"conversion": "classic", "orders": self.orders}
+        return rdp.epsilon(ledger, delta=self.delta, **how).epsilon
 
     def of_steps(self, mechanism: Mechanism, steps: int) -> float:
         """Epsilon of `steps` releases of one mechanism."""

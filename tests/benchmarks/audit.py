@@ -59,14 +59,6 @@ COUNTED = (
 )
 
 
-def installed() -> str | None:
-    """The peer's name and version, None where it is not installed."""
-    try:
-        return f"{PEER} {version(PEER)}"
-    except PackageNotFoundError:
-        return None
-
-
 def auditing() -> Any:
     """The peer's module."""
     return import_module("jax_privacy.auditing")
@@ -84,11 +76,6 @@ def theirs(scores: tuple[np.ndarray, np.ndarray], strategy: Any) -> dict[str, Ca
     }
 
 
-def question() -> dict[str, Any]:
-    """What the stored answers depend on."""
-    return {PEER: version(PEER), "delta": DELTA, "level": LEVEL}
-
-
 def answer(counted: Counted) -> dict[str, float]:
     """The peer's epsilons at the one threshold."""
     asked = theirs(counted.scores(), auditing().Explicit(0.5))
@@ -103,12 +90,11 @@ def stored() -> dict[str, Any]:
 
 def update() -> None:
     """Ask about all counts if anything changed, and store the answers."""
-    names = {one.name for one in COUNTED}
-    known = stored()
-    if known["question"] != question() or set(known["answers"]) != names:
-        computed_with = {name: version(name) for name in ("numpy", "scipy")}
+    known, question = stored(), {PEER: version(PEER), "delta": DELTA, "level": LEVEL}
+    if known["question"] != question or set(known["answers"]) != {one.name for one in COUNTED}:
         answers = {one.name: answer(one) for one in COUNTED}
-        content = {"question": question(), "answers": answers, "computed_with": computed_with}
+        content = {"question": question, "answers": answers}
+        content["computed_with"] = {name: version(name) for name in ("numpy", "scipy")}
         write_json(STORE, content)
 
 
@@ -144,8 +130,9 @@ def contenders(name: str, seed: int) -> dict[str, Callable[[], float]]:
 
 def rows() -> Iterator[Row]:
     """One row a bound; its name has the median epsilons of both, of a true 4."""
-    peer = installed()
-    if peer is None:
+    try:
+        peer = f"{PEER} {version(PEER)}"
+    except PackageNotFoundError:
         print(f"audit: {PEER} is not installed (pip install {PEER}), so nothing is compared")
         return
     update()

@@ -12,6 +12,7 @@ writes docs/traps.md.
 
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +26,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from dpkit.common.files import write_bytes
 from dpkit.privacy import pld
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.privacy.ledger import Release
 from dpkit.privacy.sampling import ShuffledBatches, mechanism
 from dpkit.training import clipped_sum, gradient_penalty, noised, per_example, seeded, update
 
@@ -47,6 +47,9 @@ class Outcome(NamedTuple):
 
     verdict: str  # REFUSED, RIGHT, WRONG or DOCUMENTED
     words: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.words}"
 
 
 class Step(NamedTuple):
@@ -90,19 +93,20 @@ def batch(trap: Trap, place: int) -> Tensor:
 # --- the networks ---
 
 
-class MinibatchDeviation(nn.Module):
+class Layer(nn.Module):
+    """A layer of one formula."""
+
+    def __init__(self, formula: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.formula = formula
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.formula(x)
+
+
+def with_deviation(x: Tensor) -> Tensor:
     """Beside each example the mean deviation of its batch (Karras et al. 2018)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        deviation = x.std(0).mean().expand(len(x), 1)
-        return torch.cat((x, deviation), 1)
-
-
-class SumsOverTime(nn.Module):
-    """A running sum along the first dimension, which is the batch's and not that of time."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.cumsum(0)
+    return torch.cat((x, x.std(0).mean().expand(len(x), 1)), 1)
 
 
 class Centred(nn.Module):
@@ -144,10 +148,6 @@ def body(*first: nn.Module, wide: int = WIDTH) -> nn.Module:
     return nn.Sequential(*first, *layers)
 
 
-def square(out: Tensor) -> Tensor:
-    return out.square().sum(1)
-
-
 def relativistic(out: Tensor) -> Tensor:
     """Each example against the mean of all (Jolicoeur-Martineau 2018)."""
     return functional.softplus(out.mean() - out[:, 0])
@@ -180,12 +180,12 @@ TRAPS = (
     Trap(
         "Minibatch standard deviation",
         "a feature of ProGAN's and StyleGAN's critics: the batch's spread",
-        lambda: body(MinibatchDeviation(), wide=WIDTH + 1),
+        lambda: body(Layer(with_deviation), wide=WIDTH + 1),
     ),
     Trap(
         "A sum along the batch",
         "where the layer takes the first dimension for time",
-        lambda: body(SumsOverTime()),
+        lambda: body(Layer(lambda x: x.cumsum(0))),
     ),
     Trap(
         "A running mean",
@@ -203,7 +203,7 @@ TRAPS = (
         "Tied weights",
         "an autoencoder that decodes by `F.linear` with its encoder's weight",
         Tied,
-        square,
+        lambda out: out.square().sum(1),
         alone=True,
     ),
     Trap("A weight used twice", "a layer's weight is also a gate", UsedTwice, alone=True),
@@ -272,9 +272,8 @@ def private(network: nn.Module, loader: DataLoader, **told: Any) -> Any:
     engine = PrivacyEngine()
     told = {"max_grad_norm": CLIP, "poisson_sampling": False, **told}
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
-    parts: Any = engine.make_private(
-        module=network, optimizer=optimizer, data_loader=loader, **told
-    )
+    data = {"optimizer": optimizer, "data_loader": loader}
+    parts: Any = engine.make_private(module=network, **data, **told)
     return engine, *parts
 
 
@@ -304,25 +303,20 @@ def judged(trap: Trap, step: Callable[[Trap, Tensor], Step]) -> Outcome:
         except Exception as error:  # whatever a library raises is how it refuses
             return refused(error)
         if not whole.weights.isfinite().all():
-            return Outcome(
-                WRONG, "after the step a weight is not a number, and so are all that follow"
-            )
+            words = "after the step a weight is not a number, and so are all that follow"
+            return Outcome(WRONG, words)
         moved = max(moved, float((whole.total - rest.total).norm()) / CLIP)
         kept |= not torch.equal(whole.buffers, rest.buffers)
         if trap.alone:
             right = reference(trap, x)
             off = max(off, float((whole.total - right).norm() / right.norm()))
-    words = f"one record moves the sum by {moved:.2f} C" if moved < 2 else _far(moved)
+    words = f"one record moves the sum by {format(moved, '.2f' if moved < 2 else '.2g')} C"
     if off > ROUGH:
         words += f", and the clipped gradients are off by {100 * off:.0f} %"
     if kept:
         words += ", and a buffer that is released with the weights, without noise"
     wrong = moved > 1 + ROUGH or off > ROUGH or kept
     return Outcome(WRONG if wrong else RIGHT, words)
-
-
-def _far(moved: float) -> str:
-    return f"one record moves the sum by {moved:.2g} C"
 
 
 def refused(error: Exception) -> Outcome:
@@ -340,12 +334,10 @@ def shuffled_by_opacus() -> Outcome:
 
     def charged(*, poisson_sampling: bool) -> float:
         with seeded(0):
-            loader = DataLoader(
-                TensorDataset(torch.randn(SIZE, WIDTH)), batch_size=SHUFFLED, shuffle=True
-            )
-            engine, model, optimizer, batches = private(
-                body(), loader, noise_multiplier=NOISE, poisson_sampling=poisson_sampling
-            )
+            data = TensorDataset(torch.randn(SIZE, WIDTH))
+            loader = DataLoader(data, batch_size=SHUFFLED, shuffle=True)
+            told = {"noise_multiplier": NOISE, "poisson_sampling": poisson_sampling}
+            engine, model, optimizer, batches = private(body(), loader, **told)
             for _ in range(EPOCHS):
                 for (x,) in batches:
                     optimizer.zero_grad()
@@ -359,25 +351,19 @@ def shuffled_by_opacus() -> Outcome:
         return refused(error)
     if shuffled > poisson * (1 + ROUGH):
         return Outcome(RIGHT, f"charges epsilon {shuffled:.2f}, for Poisson batches {poisson:.2f}")
-    proven = pld.epsilon([passes()], delta=DELTA).epsilon
+    steps = EPOCHS * SIZE // SHUFFLED
+    each = ShuffledBatches(SHUFFLED).passes(  # what is proven: a pass is one Gaussian release
+        noise_multiplier=NOISE, public_size=SIZE, steps=steps
+    )
+    proven = pld.epsilon([each], delta=DELTA).epsilon
+    from opacus import PrivacyEngine
+
+    said = " ".join((PrivacyEngine.make_private.__doc__ or "").split())
     return Outcome(
-        DOCUMENTED if "doesn't fit the assumptions" in documentation() else WRONG,
+        DOCUMENTED if "doesn't fit the assumptions" in said else WRONG,
         f"charges epsilon {shuffled:.2f} (RDP, add-remove, delta {DELTA}), as for Poisson batches; "
         f"proven is {proven:.1f} (PLD, replace-one), without amplification",
     )
-
-
-def documentation() -> str:
-    """Of the engine's method, on one line."""
-    from opacus import PrivacyEngine
-
-    return " ".join((PrivacyEngine.make_private.__doc__ or "").split())
-
-
-def passes() -> Release:
-    """What is proven of shuffled batches: each pass is one Gaussian release."""
-    steps = EPOCHS * SIZE // SHUFFLED
-    return ShuffledBatches(SHUFFLED).passes(noise_multiplier=NOISE, public_size=SIZE, steps=steps)
 
 
 def shuffled_by_dpkit() -> Outcome:
@@ -431,30 +417,21 @@ def measured(
 def document(of_opacus: Sequence[Outcome], of_dpkit: Sequence[Outcome]) -> str:
     """The page, as stored."""
     opacus = version("opacus")
-    head = HEAD.format(
-        opacus=opacus,
-        torch=version("torch").partition("+")[0],
-        batch=BATCH,
-        opacus_counts=counts(of_opacus),
-        dpkit_counts=counts(of_dpkit),
-    )
+    found = {"opacus_counts": counts(of_opacus), "dpkit_counts": counts(of_dpkit)}
+    torch_version = version("torch").partition("+")[0]
+    head = HEAD.format(opacus=opacus, torch=torch_version, batch=BATCH, **found)
     table = [f"| trap | Opacus {opacus} | dpkit |", "|---|---|---|"]
-    for name, one, other in zip(names(), of_opacus, of_dpkit, strict=True):
-        table.append(f"| {name} | {cell(one)} | {cell(other)} |")
+    for row in zip(names(), of_opacus, of_dpkit, strict=True):
+        name, *cells = (str(one).replace("|", "\\|") for one in row)
+        table.append(f"| {name} | {' | '.join(cells)} |")
     return head + "\n".join(table) + "\n" + TAIL
 
 
 def counts(outcomes: Sequence[Outcome]) -> str:
     """How many of each verdict, in words."""
-    each = {
-        v: sum(one.verdict == v for one in outcomes) for v in (WRONG, DOCUMENTED, REFUSED, RIGHT)
-    }
-    return ", ".join(f"{count} {verdict}" for verdict, count in each.items() if count)
-
-
-def cell(outcome: Outcome) -> str:
-    """An outcome as a cell of the table; what is quoted has no line or cell of its own."""
-    return f"{outcome.verdict}: {outcome.words}".replace("|", "\\|")
+    found = Counter(one.verdict for one in outcomes)
+    each = (WRONG, DOCUMENTED, REFUSED, RIGHT)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in each if found[verdict])
 
 
 def main() -> None:

@@ -94,22 +94,14 @@ def dp_accounting_pld(setting: Setting, accuracy: float) -> Answer:
     parts = 1 if rate == 1 else steps  # as its accountant does: Gaussians add up by themselves
 
     def epsilon(interval: float, pessimistic: bool) -> float | str:
-        one = from_gaussian_mechanism(
-            noise * math.sqrt(parts / steps),
-            sampling_prob=rate,
-            value_discretization_interval=interval,
-            pessimistic_estimate=pessimistic,
-            use_connect_dots=pessimistic,
-            neighboring_relation=_relation(setting),
-        )
+        how: Any = {"pessimistic_estimate": pessimistic, "use_connect_dots": pessimistic}
+        how |= {"sampling_prob": rate, "neighboring_relation": _relation(setting)}
+        how["value_discretization_interval"] = interval
+        one: Any = from_gaussian_mechanism(noise * math.sqrt(parts / steps), **how)
         return number(one.self_compose(parts).get_epsilon_for_delta(delta))
 
-    return {
-        "pessimistic": epsilon(accuracy, True),
-        "coarser": epsilon(2 * accuracy, True),
-        "optimistic": epsilon(accuracy, False),
-        "interval": accuracy,
-    }
+    found = {"pessimistic": epsilon(accuracy, True), "coarser": epsilon(2 * accuracy, True)}
+    return found | {"optimistic": epsilon(accuracy, False), "interval": accuracy}
 
 
 def prv(setting: Setting, accuracy: float) -> Answer:
@@ -120,15 +112,11 @@ def prv(setting: Setting, accuracy: float) -> Answer:
     if setting.sample_rate == 1:
         one: Any = GaussianMechanism(setting.noise_over_sensitivity)
     else:
-        one = prv_accountant.PoissonSubsampledGaussianMechanism(
-            setting.sample_rate, setting.noise_multiplier
-        )
-    accountant = prv_accountant.PRVAccountant(
-        one,
-        eps_error=accuracy,
-        delta_error=setting.delta / 1000,
-        max_self_compositions=setting.steps,  # type: ignore[arg-type]
-    )
+        made = prv_accountant.PoissonSubsampledGaussianMechanism
+        one = made(setting.sample_rate, setting.noise_multiplier)
+    how: Any = {"eps_error": accuracy, "delta_error": setting.delta / 1000}
+    how["max_self_compositions"] = setting.steps
+    accountant = prv_accountant.PRVAccountant(one, **how)
     values = accountant.compute_epsilon(setting.delta, setting.steps)  # type: ignore[arg-type]
     lower, estimate, upper = (number(value) for value in values)
     return {"lower": lower, "estimate": estimate, "upper": upper, "eps_error": accuracy}
@@ -151,14 +139,11 @@ def _price(compute: Callable[..., Any], rate: float, noise: float, order: float)
 
 def dp_accounting_curve(mechanism: tuple[float, float], accuracy: float) -> Answer:
     """dp-accounting's RDP of one release at ORDERS."""
-    import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
     rate, noise = mechanism
     accountant = RdpAccountant(orders=ORDERS)
-    accountant.compose(
-        dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
-    )
+    accountant.compose(_event(Setting(rate, noise, 1)))
     return {"rdp": [number(value) for value in accountant.rdp]}
 
 

@@ -25,10 +25,8 @@ def test_the_page_is_what_is_measured(of_dpkit):
     pytest.importorskip("opacus")
     stored = traps.DOCUMENT.read_text(encoding="utf-8")
     of_opacus = traps.measured(traps.by_opacus, traps.shuffled_by_opacus)
-    if (
-        f"Opacus {version('opacus')} as" not in stored
-        or f"torch {version('torch')[:4]}" not in stored
-    ):
+    named = (f"Opacus {version('opacus')} as", f"torch {version('torch')[:4]}")
+    if not all(name in stored for name in named):
         pytest.skip("other versions of Opacus or torch than the page's")
     page = traps.document(of_opacus, of_dpkit)
     assert page == stored, "run `python tests/benchmarks/opacus_traps.py`"
@@ -55,6 +53,6 @@ def test_an_outcome_follows_from_what_is_measured():
 def test_what_a_library_raises_is_shown_by_its_beginning():
     outcome = traps.refused(ValueError("one\nrecord " + 99 * "too "))
     assert outcome.verdict == traps.REFUSED
-    assert outcome.words.startswith("ValueError: one record too too")
-    assert outcome.words.endswith(" ...")
     assert len(outcome.words) < 140
+    first, last = outcome.words[:30], outcome.words[-4:]
+    assert (first, last) == ("ValueError: one record too too", " ...")

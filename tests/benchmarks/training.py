@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training import PerExample, gradient_penalty, per_example
+from dpkit.training import gradient_penalty, per_example
 from dpkit.training.device import device_label, seeded
 from dpkit.training.networks import called_real
 from dpkit.training.noise import noised
@@ -123,17 +123,12 @@ class Dpkit(Contender):
 
     def clipped_sums(self) -> tuple[list[Tensor], list[Tensor]]:
         """Parameters, and the sum of clipped gradients of each."""
-        found = self.gradients()
-        return found.parameters, found.weighted_sum(RULE.weights(found.norms()))
-
-    def gradients(self) -> PerExample:
-        """Of each example's loss."""
         if self.case.penalty:
-            real, fake = self.inputs
-            return gradient_penalty.per_example(
-                self.network, real, fake, mixing=self.mixing(), weight=PENALTY
-            )[0]
-        return per_example(self.network, called_real, *self.inputs)[0]
+            rows, how = self.inputs, {"mixing": self.mixing(), "weight": PENALTY}
+            found = gradient_penalty.per_example(self.network, *rows, **how)[0]
+        else:
+            found = per_example(self.network, called_real, *self.inputs)[0]
+        return found.parameters, found.weighted_sum(RULE.weights(found.norms()))
 
 
 class TorchFunc(Contender):
@@ -179,12 +174,8 @@ class Opacus(Contender):
         from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
         super().__init__(case, inputs)
-        options = {
-            "noise_multiplier": 1.0,
-            "max_grad_norm": 1.0,
-            "expected_batch_size": self.batch,
-            "generator": self.rng,
-        }
+        batch = {"expected_batch_size": self.batch, "generator": self.rng}
+        options = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, **batch}
         self.criterion: Callable[[Tensor], Any] = lambda out: called_real(out).mean()
         if mode == "ghost":
             self.wrapped = GradSampleModuleFastGradientClipping(
@@ -260,11 +251,9 @@ def best_of_opacus(case: Case, inputs: tuple[Tensor, ...]) -> tuple[str, Opacus]
             found[mode] = contender
         except (ImportError, RuntimeError, NotImplementedError, ValueError, IndexError) as error:
             print(f"  opacus' mode {mode} does not work here: {str(error)[:90]}")
-    if not found:
-        return None
     times = medians({mode: synchronised(run) for mode, run in found.items()}, repeats=3)
-    mode = min(times, key=lambda mode: times[mode])
-    return mode, found[mode]
+    mode = min(times, key=lambda mode: times[mode], default=None)
+    return None if mode is None else (mode, found[mode])
 
 
 def agree(ours: Dpkit, theirs: TorchFunc) -> None:

@@ -34,14 +34,10 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sphinx")
     pytest.importorskip("myst_nb")
     folder = tmp_path_factory.mktemp("book")
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-c", "docs/book", "-q", "-W"]
+    options = ["-b", "html", "-c", "docs/book", "-q", "-W", "--keep-going", ".", str(folder)]
     with FileLock(tmp_path_factory.getbasetemp().parent / "book.lock"):
         done = subprocess.run(
-            [*command, "--keep-going", ".", str(folder)],
-            cwd=CHECKOUT,
-            capture_output=True,
-            text=True,
-            check=False,
+            [sys.executable, "-m", "sphinx", *options], cwd=CHECKOUT, capture_output=True, text=True
         )
     assert done.returncode == 0, done.stderr
     assert not done.stderr.strip()
@@ -56,9 +52,11 @@ def test_its_contents_list_every_notebook_and_page():
     entries = re.findall(r"^(?!:)(\S+)$", "\n".join(listed), re.MULTILINE)
     pages = {(index.parent / entry).resolve() for entry in entries}
     made = CHECKOUT / "docs/book/api/index"  # by what builds the book
-    read = [path.with_suffix("") for path in CHECKOUT.glob("notebooks/*.ipynb")]
-    for own in ("docs/*.md", "docs/book/*.md"):
-        read += [path.with_suffix("") for path in CHECKOUT.glob(own)]
+    read = [
+        path.with_suffix("")
+        for own in ("notebooks/*.ipynb", "docs/*.md", "docs/book/*.md")
+        for path in CHECKOUT.glob(own)
+    ]
     assert set(read) - {index.with_suffix("")} <= pages
     assert len(pages) == len(entries)
     patterns = runpy.run_path(str(CHECKOUT / "docs/book/conf.py"))["include_patterns"]
@@ -66,10 +64,6 @@ def test_its_contents_list_every_notebook_and_page():
         (found,) = [path for end in (".md", ".ipynb") if (path := Path(f"{page}{end}")).exists()]
         name = found.relative_to(CHECKOUT).as_posix()
         assert any(fnmatch(name, pattern) for pattern in patterns), name
-
-
-def text(page: Path) -> str:
-    return unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
 
 
 @BUILT
@@ -84,21 +78,16 @@ def test_every_notebook_and_page_is_in_it(book: Path):
 
 
 @BUILT
-def test_every_claim_is_in_it(book: Path):
-    claims = text(book / "docs/claims.html")
+def test_every_claim_and_every_public_name_is_in_it(book: Path):
+    text = re.sub(r"<[^>]+>", "", (book / "docs/claims.html").read_text(encoding="utf-8"))
+    claims = unescape(text)
     missing = [c.id for paper in with_claims() for c in paper.CLAIMS if c.name not in claims]
-    assert missing == []
-
-
-@BUILT
-def test_every_public_name_is_in_it(book: Path):
     sys.path.insert(0, str(CHECKOUT / "docs/book"))
     import pages
 
     ids = set()
     for page in book.glob("docs/book/api/*.html"):
         ids |= set(re.findall(r'id="(dpkit[\w.]*)"', page.read_text(encoding="utf-8")))
-    missing = []
     for module in pages.modules():
         path = CHECKOUT.joinpath(*module.split("."))
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
@@ -107,16 +96,12 @@ def test_every_public_name_is_in_it(book: Path):
 
 
 @BUILT
-def test_no_page_loads_anything_from_outside(book: Path):
+def test_pages_load_nothing_from_outside_and_links_within_the_book_lead_somewhere(book: Path):
     for page in book.rglob("*.html"):
-        assert not RESOURCE.search(page.read_text(encoding="utf-8")), page.relative_to(book)
-
-
-@BUILT
-def test_links_within_the_book_lead_somewhere(book: Path):
-    for page in book.rglob("*.html"):
-        for link in re.findall(r'href="([^"#?:]+)[#"?]', page.read_text(encoding="utf-8")):
-            assert (page.parent / unescape(link)).exists(), f"{page.relative_to(book)}: {link}"
+        text, name = page.read_text(encoding="utf-8"), page.relative_to(book)
+        assert not RESOURCE.search(text), name
+        for link in re.findall(r'href="([^"#?:]+)[#"?]', text):
+            assert (page.parent / unescape(link)).exists(), f"{name}: {link}"
 
 
 @BUILT
@@ -144,10 +129,8 @@ def test_formulas_are_drawn_and_nothing_is_cut_off(book: Path, width: int, heigh
             page.wait_for_load_state("networkidle")
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{name} is {wide} wide"
-            assert (
-                page.evaluate("document.querySelectorAll('.math:not(:has(mjx-container))').length")
-                == 0
-            )
+            undrawn = "document.querySelectorAll('.math:not(:has(mjx-container))').length"
+            assert page.evaluate(undrawn) == 0
             page.screenshot(path=book / f"{Path(name).stem}-{width}.png")
         browser.close()
     assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}

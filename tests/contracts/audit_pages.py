@@ -39,11 +39,9 @@ def draw_scores() -> bytes:
     rows = refuted()
     drawn, axes = plots.grid(len(rows), columns=4, width=9.6, row=1.5)
     for ax, row in zip(axes, rows, strict=True):
-        edges = row["scores"]["edges"]
+        scores, filled = row["scores"], {"fill": True, "alpha": 0.55}
         for world, colour in (("absent", 0), ("present", 1)):
-            ax.stairs(
-                row["scores"][world], edges, fill=True, alpha=0.55, color=plots.COLOURS[colour]
-            )
+            ax.stairs(scores[world], scores["edges"], **filled, color=plots.COLOURS[colour])
         ax.set_title(row["target"], fontsize=7.5)
         ax.tick_params(labelsize=6, left=False, labelleft=False)
         ax.locator_params(axis="x", nbins=4)
@@ -53,38 +51,34 @@ def draw_scores() -> bytes:
 
 def audits() -> str:
     """All targets by group: what is said, proven and measured, and by which attack."""
-    groups: dict[str, list[Any]] = {}
-    for target in every():
-        groups.setdefault(target.group, []).append(target)
     titles = {paper.NAME: paper.TITLE for paper in PAPERS} | {
         OWN: "Mechanisms of the kit",
         "sampling": "How batches are drawn",
         "training": "Training with the kit",
         "baselines": "One release of image data",
     }
-    return "\n\n".join(_audits_of(titles[name], group) for name, group in groups.items())
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for target in every():
+        groups.setdefault(titles[target.group], []).append(_cells(target))
+    return "\n\n".join(f"### {title}\n\n{table(COLUMNS, rows)}" for title, rows in groups.items())
 
 
-def _audits_of(title: str, group: list[Any]) -> str:
-    rows = []
-    for target in group:
-        row = results.stored(target)
-        if row is None:
-            raise ValueError(f"attack {target.id} with --store, as docs/audits.md says: not stored")
-        said = ("" if row[name] is None else f"{row[name]:.4g}" for name in ("claimed", "charged"))
-        measured = least(float(row["measured"]))
-        cells = (
-            f"`{target.id}`",
-            f"{row['says']} ({row['where']})",
-            *said,
-            "none" if row["proven"] == "inf" else at_most(row["proven"]),
-            f"**{measured}**" if row["refuted"] else measured,
-            row["attack"],
-            f"{row['trials']:,}",
-            f"{row['seconds']:.0f}",
-        )
-        rows.append(cells)
-    return f"### {title}\n\n{table(COLUMNS, rows)}"
+def _cells(target: Target) -> tuple[str, ...]:
+    row = results.stored(target)
+    if row is None:
+        raise ValueError(f"attack {target.id} with --store, as docs/audits.md says: not stored")
+    said = ("" if row[name] is None else f"{row[name]:.4g}" for name in ("claimed", "charged"))
+    measured = least(float(row["measured"]))
+    return (
+        f"`{target.id}`",
+        f"{row['says']} ({row['where']})",
+        *said,
+        "none" if row["proven"] == "inf" else at_most(row["proven"]),
+        f"**{measured}**" if row["refuted"] else measured,
+        row["attack"],
+        f"{row['trials']:,}",
+        f"{row['seconds']:.0f}",
+    )
 
 
 def draws() -> str:

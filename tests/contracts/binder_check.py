@@ -91,26 +91,24 @@ def copy_checkout(target: Path) -> None:
 
 def environment_of(folder: Path) -> dict[str, str]:
     """An environment in which HOME and everything of Jupyter's lie under `folder`."""
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("JUPYTER", "IPYTHON", "PYTHON", "OMP_", "DPKIT", "VIRTUAL_ENV"))
-    }
-    jupyter = {
-        f"JUPYTER_{name}": str(folder / "jupyter" / name.lower())
-        for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
-    }
+    own = ("JUPYTER", "IPYTHON", "PYTHON", "OMP_", "DPKIT", "VIRTUAL_ENV")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(own)}
+    for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
+        kept[f"JUPYTER_{name}"] = str(folder / "jupyter" / name.lower())
     path = f"{folder / 'env' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return kept | jupyter | {"HOME": str(folder / "home"), "PATH": path}
+    return kept | {"HOME": str(folder / "home"), "PATH": path}
+
+
+def asked(url: str, token: str = "", **how: Any) -> urllib.request.Request:
+    """A request, of one whom the server knows if there is a token."""
+    headers = {"Authorization": f"token {token}"} if token else {}
+    return urllib.request.Request(url, headers=headers, **how)
 
 
 def get(url: str, token: str = "") -> tuple[int, str]:
     """(status, body) of a GET request, whatever the status."""
-    request = urllib.request.Request(url)
-    if token:
-        request.add_header("Authorization", f"token {token}")
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(asked(url, token), timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(errors="replace")
@@ -120,23 +118,11 @@ def get(url: str, token: str = "") -> tuple[int, str]:
 def server(folder: Path, token: str):
     """The address of a Lab server started by binder/start; its process is ended afterwards."""
     as_root = ["--allow-root"] if hasattr(os, "getuid") and os.getuid() == 0 else []
+    options = ["--no-browser", "--ip=127.0.0.1", "--port=0", f"--IdentityProvider.token={token}"]
+    command = ["binder/start", "jupyter", "lab", *options, *as_root]
+    home, environment = folder / "home", environment_of(folder)
     with (folder / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            [
-                "binder/start",
-                "jupyter",
-                "lab",
-                "--no-browser",
-                "--ip=127.0.0.1",
-                "--port=0",
-                f"--IdentityProvider.token={token}",
-                *as_root,
-            ],
-            cwd=folder / "home",
-            env=environment_of(folder),
-            stdout=log,
-            stderr=log,
-        )
+        process = subprocess.Popen(command, cwd=home, env=environment, stdout=log, stderr=log)
         try:
             yield wait_for(folder, process)
         finally:
@@ -161,8 +147,7 @@ def wait_for(folder: Path, process: subprocess.Popen) -> str:
 
 def ask_a_kernel(folder: Path, address: str, token: str) -> str:
     """What a new kernel of the server says about its threads and where dpkit lies."""
-    request = urllib.request.Request(f"{address}api/kernels", data=b"{}", method="POST")
-    request.add_header("Authorization", f"token {token}")
+    request = asked(f"{address}api/kernels", token, data=b"{}", method="POST")
     with urllib.request.urlopen(request, timeout=60) as answer:
         kernel = json.load(answer)["id"]
     code = """
@@ -214,15 +199,10 @@ def check(folder: Path) -> list[tuple[str, bool]]:
 
 def run_notebooks(folder: Path) -> list[tuple[str, bool]]:
     """Run every notebook from top to bottom as the environment's kernel does."""
-    answers = []
-    for notebook in sorted((folder / "home" / "notebooks").glob("*.ipynb")):
-        ran = subprocess.run(
-            ["binder/start", "jupyter", "execute", str(notebook)],
-            cwd=folder / "home",
-            env=environment_of(folder),
-            capture_output=True,
-            text=True,
-        )
+    answers, home, environment = [], folder / "home", environment_of(folder)
+    for notebook in sorted((home / "notebooks").glob("*.ipynb")):
+        command = ["binder/start", "jupyter", "execute", str(notebook)]
+        ran = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True)
         if ran.returncode:
             print(ran.stderr[-1500:])
         answers.append((f"{notebook.stem} runs", ran.returncode == 0))

@@ -302,8 +302,8 @@ spectral norms that tell an empty batch
 +with torch.no_grad():
 one record in every row of a batch
 @ private/test_model.py::test_what_is_not_the_batch_row_by_row_is_not_taken_for_it
--(len(view) == 1 or view.stride(0) == within) and
-+True and
+-len(view) == 1 or view.stride(0) == within
++True
 == private/budget.py
 a budget for each name of its file
 @ private/test_budget.py::test_a_link_and_another_folder_lead_to_the_same_budget
@@ -642,12 +642,12 @@ def mutated(mutant: Mutant) -> str:
 
 def copy(folder: Path) -> None:
     """Copy what the tests need, without what was compiled of it."""
+    compiled = shutil.ignore_patterns("__pycache__")
     for name in NEEDED:
-        source, target = CHECKOUT / name, folder / name
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        if (CHECKOUT / name).is_dir():
+            shutil.copytree(CHECKOUT / name, folder / name, ignore=compiled)
         else:
-            shutil.copy(source, target)
+            shutil.copy(CHECKOUT / name, folder / name)
 
 
 def first_failure(folder: Path, tests: str) -> str | None:
@@ -659,13 +659,9 @@ def first_failure(folder: Path, tests: str) -> str | None:
     with tempfile.TemporaryDirectory() as elsewhere:
         report = Path(elsewhere) / "report.xml"
         options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", f"--junitxml={report}"]
-        run = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, tests],
-            cwd=folder,
-            env={**os.environ, **ALONE, "PYTHONPATH": str(folder)},
-            capture_output=True,
-            text=True,
-        )
+        command = [sys.executable, "-m", "pytest", *options, tests]
+        own = {**os.environ, **ALONE, "PYTHONPATH": str(folder)}
+        run = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True)
         cases = ElementTree.parse(report).iter("testcase") if run.returncode == 1 else ()
         failures = [(case, why) for case in cases for why in case.iter("failure")]
     if run.returncode == 0:

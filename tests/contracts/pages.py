@@ -54,13 +54,9 @@ def _cells(one: Verdict) -> list[str]:
     mark = f"**{one.verdict}**" if one.verdict == "fails" else one.verdict
     values = map(claim.shown, (claim.stated, one.computed))
     cells = [f"`{claim.id}`", f"{claim.says} ({claim.where})", *values, mark]
-    if claim.code is not None:
-        cells += [_code(claim.code.was), _code(claim.code.should)]
+    for text in (claim.code.was, claim.code.should) if claim.code else ():
+        cells.append("<br>".join(f"`{line.strip()}`" for line in text.splitlines()))
     return [cell.replace("|", "\\|") for cell in cells]
-
-
-def _code(text: str) -> str:
-    return "<br>".join(f"`{line.strip()}`" for line in text.splitlines())
 
 
 def published_runs() -> tuple[tuple[str, str, as_drawn.DrawnRun], ...]:
@@ -68,47 +64,23 @@ def published_runs() -> tuple[tuple[str, str, as_drawn.DrawnRun], ...]:
 
     Of the five papers; AdaDP's example stands beside its run.
     """
-    batch = SMALL_IMAGES.expected_batch_size
-    loss_noise = rdp_gan.SIGMA / rdp_gan.MNIST.sensitivity
+    batch, of = SMALL_IMAGES.expected_batch_size, rdp_gan.MNIST
     iterations = RDP_GAN.discriminator_steps * RDP_GAN.iterations
+    size = round(ADADP.lot / adadp.EXAMPLE_RATE)
+    run = as_drawn.DrawnRun
+    dpgan = run(DPGAN.noise_multiplier, DPGAN.expected_batch_size, DPGAN.private_examples, STEPS)
+    dp_cgan = run(CODE_NOISE, DP_CGAN.expected_batch_size, 55_000, charged_steps())
+    half = run(ADADP.noise_multiplier, ADADP.lot, PUBLIC_SIZE, ADADP.max_steps)
+    example = run(adadp.EXAMPLE_NOISE, ADADP.lot, size, adadp.EXAMPLE_STEPS)
+    small = run(0.5, batch, PUBLIC_SIZE, EPOCHS * (PUBLIC_SIZE // batch))
+    loss = run(rdp_gan.SIGMA / of.sensitivity, of.batch, of.size, iterations)
     return (
-        (
-            "dpGAN, MNIST, one group of weights",
-            "shuffled",
-            as_drawn.DrawnRun(
-                DPGAN.noise_multiplier, DPGAN.expected_batch_size, DPGAN.private_examples, STEPS
-            ),
-        ),
-        (
-            "DP-CGAN, MNIST",
-            "shuffled",
-            as_drawn.DrawnRun(CODE_NOISE, DP_CGAN.expected_batch_size, 55_000, charged_steps()),
-        ),
-        (
-            "AdaDP, MNIST at epsilon 0.5",
-            "poisson",
-            as_drawn.DrawnRun(ADADP.noise_multiplier, ADADP.lot, PUBLIC_SIZE, ADADP.max_steps),
-        ),
-        (
-            "AdaDP, Theorem 1's example",
-            "poisson; the theorem is on fixed",
-            as_drawn.DrawnRun(
-                adadp.EXAMPLE_NOISE,
-                ADADP.lot,
-                round(ADADP.lot / adadp.EXAMPLE_RATE),
-                adadp.EXAMPLE_STEPS,
-            ),
-        ),
-        (
-            "Small Images, MNIST, noise 0.5",
-            "shuffled",
-            as_drawn.DrawnRun(0.5, batch, PUBLIC_SIZE, EPOCHS * (PUBLIC_SIZE // batch)),
-        ),
-        (
-            "RDP-GAN, MNIST, its loss values",
-            "shuffled",
-            as_drawn.DrawnRun(loss_noise, rdp_gan.MNIST.batch, rdp_gan.MNIST.size, iterations),
-        ),
+        ("dpGAN, MNIST, one group of weights", "shuffled", dpgan),
+        ("DP-CGAN, MNIST", "shuffled", dp_cgan),
+        ("AdaDP, MNIST at epsilon 0.5", "poisson", half),
+        ("AdaDP, Theorem 1's example", "poisson; the theorem is on fixed", example),
+        ("Small Images, MNIST, noise 0.5", "shuffled", small),
+        ("RDP-GAN, MNIST, its loss values", "shuffled", loss),
     )
 
 
@@ -137,12 +109,12 @@ def stored(data: str = "mnist") -> dict[str, dict[str, Any]]:
 
 def accuracies() -> str:
     """Accuracy of the CNN on real test images, a row a method, of every data set that is stored."""
-    return "\n\n".join(_accuracies(data) for data in DATA if stored(data))
-
-
-def _accuracies(data: str) -> str:
-    heads = (DATA[data], *(f"epsilon {epsilon:g}" for epsilon in tables.EPSILONS))
-    return table(" | ".join(heads), _rows(tables.accuracies(stored(data)), tables.EPSILONS))
+    epsilons = [f"epsilon {epsilon:g}" for epsilon in tables.EPSILONS]
+    return "\n\n".join(
+        table(" | ".join((title, *epsilons)), _rows(tables.accuracies(found), tables.EPSILONS))
+        for data, title in DATA.items()
+        if (found := stored(data))
+    )
 
 
 def _rows(rows: list[dict[Any, Any]], epsilons: Iterable[float]) -> Iterator[list[str]]:
@@ -194,8 +166,7 @@ def published() -> str:
         cells = [one.get(epsilon) for one in (row, other) for epsilon in (1.0, 10.0)]
         shown = ("" if cell is None else f"{cell:.1f}" for cell in cells)
         rows.append((row["method"], row["kind"], row["protocol"], *shown))
-    found = table("method | kind | protocol | MNIST, 1 | 10 | Fashion-MNIST, 1 | 10", rows)
-    lines = [found]
+    lines = [table("method | kind | protocol | MNIST, 1 | 10 | Fashion-MNIST, 1 | 10", rows)]
     for method, *cells in _rows(tables.accuracies(stored(), bench=True), (1.0, 10.0)):
         lines.append(f"| {method}, here | | nearest | {' | '.join(cells)} | | |")
     said = [f"- **{name}**: {one.says} ({one.source})." for name, one in PROTOCOLS.items()]

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlparse
 
@@ -22,7 +21,13 @@ from pages import table
 from dpkit.common import records
 from dpkit.common.show import at_most
 from dpkit.papers import PAPERS, with_claims
+from dpkit.papers.adadp import tables as adadp
 from dpkit.papers.claims import OUTCOMES, as_json, check, counted
+from dpkit.papers.dp_cgan import tables as dp_cgan
+from dpkit.papers.dpgan import tables as dpgan
+from dpkit.papers.experiments import store
+from dpkit.papers.rdp_gan import tables as rdp_gan
+from dpkit.papers.small_images import tables as small_images
 from dpkit.papers.targets import chosen, results
 from dpkit.privacy import Guarantee, pld
 
@@ -70,30 +75,27 @@ class System(NamedTuple):
 
 @cache
 def systems() -> tuple[System, ...]:
-    """The papers' main runs, at the papers' scale."""
+    """The papers' main runs, at the papers' scale; what was measured is of the stored attacks."""
     found = []
     for paper in PAPERS:
         run = paper.claims.main_run()
         proven, repaired = (pld.epsilon(one, delta=DELTA) for one in (run.published, run.repaired))
-        measured, also = _measured(paper.NAME)
-        found.append(System(run.name, run.claimed, proven, repaired, measured, also))
+        rows = [
+            results.stored(chosen(f"{paper.NAME}/{version}")[0])
+            for version in ("published", "repaired")
+        ]
+        if None in rows:
+            remedy = f"python -m dpkit audit run {paper.NAME} --store"
+            raise ValueError(f"run `{remedy}`: a result is not stored")
+        measured = (float(row["measured"]) for row in rows if row)
+        found.append(System(run.name, run.claimed, proven, repaired, *measured))
     return tuple(found)
-
-
-def _measured(paper: str) -> list[float]:
-    """What the stored attacks on the published and the repaired main run measured."""
-    names = (f"{paper}/{version}" for version in ("published", "repaired"))
-    rows = [results.stored(chosen(name)[0]) for name in names]
-    if None in rows:
-        raise ValueError(f"run `python -m dpkit audit run {paper} --store`: a result is not stored")
-    return [float(row["measured"]) for row in rows if row]
 
 
 def systems_table() -> str:
     """Claimed, proven and measured epsilons, one row per system."""
-    rows = []
-    for system in systems():
-        cells = (
+    rows = (
+        (
             system.name,
             f"{system.claimed:.3g}",
             audit_pages.least(system.measured),
@@ -101,7 +103,8 @@ def systems_table() -> str:
             audit_pages.least(system.measured_repaired),
             _epsilon(system.repaired.epsilon),
         )
-        rows.append(cells)
+        for system in systems()
+    )
     heads = "system | claimed | as published: measured | proven | repaired: measured | proven"
     return table(heads, rows)
 
@@ -112,6 +115,9 @@ def draw_chart() -> bytes:
 
     drawn, (ax,) = plots.figure(width=7.6, height=3.2)
     edge, floor = 3e4, 0.1
+    marks = (("o", 0, "claimed"), ("|", 1, "measured (95 %)"), ("D", 1, "proven, as published"))
+    for mark, colour, name in (*marks, ("s", 2, "proven, repaired")):
+        ax.plot([], [], mark, color=plots.COLOURS[colour], label=name, mew=2 if mark == "|" else 1)
     for y, system in enumerate(reversed(systems())):
         rows = (
             (y + 0.13, system.measured, system.proven, 1),
@@ -120,10 +126,8 @@ def draw_chart() -> bytes:
         for height, measured, proven, colour in rows:
             of: Any = {"color": plots.COLOURS[colour]}
             if math.isinf(measured):
-                ax.annotate(
-                    "no finite epsilon fits", (edge, height), (-8, 0), textcoords="offset points",
-                    ha="right", va="center", fontsize=8,
-                )  # fmt: skip
+                how: Any = {"textcoords": "offset points", "ha": "right", "va": "center"}
+                ax.annotate("no finite epsilon fits", (edge, height), (-8, 0), **how, fontsize=8)
                 ax.plot(edge, height, ">", ms=7, **of)
                 continue
             ends = (max(measured, floor), proven.epsilon)
@@ -135,13 +139,6 @@ def draw_chart() -> bytes:
     ax.set_yticks(range(len(names)), names)
     ax.set(xscale="log", xlim=(0.8 * floor, 1.3 * edge), ylim=(-0.6, len(names) - 0.4))
     ax.set_xlabel("epsilon at delta 1e-5")
-    for mark, colour, name in (
-        ("o", 0, "claimed"),
-        ("|", 1, "measured (95 %)"),
-        ("D", 1, "proven, as published"),
-        ("s", 2, "proven, repaired"),
-    ):
-        ax.plot([], [], mark, color=plots.COLOURS[colour], label=name, mew=2 if mark == "|" else 1)
     drawn.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
     return plots.picture(drawn, "").png()
 
@@ -158,30 +155,26 @@ def verdicts_table() -> str:
 
 def claims_table() -> str:
     """All claims, folded by paper: what is said, stated, computed, verdict."""
-    return "\n\n".join(_claims_of(paper) for paper in PAPERS)
-
-
-def _claims_of(paper: ModuleType) -> str:
-    verdicts = [check(claim) for claim in paper.CLAIMS]
-    rows = []
-    for claim, computed, verdict, _ in verdicts:
-        mark = f"**{verdict}**" if verdict == "fails" else verdict
-        values = map(claim.shown, (claim.stated, computed))
-        rows.append((f"`{claim.id}`", claim.says, *values, mark))
-    summary = f"<summary><b>{paper.TITLE}</b>: {counted(verdicts)}</summary>"
-    written = table("claim | what is said | stated | computed |", rows)
-    return f"<details>\n{summary}\n\n{written}\n\n</details>"
+    parts = []
+    for paper in PAPERS:
+        verdicts = [check(claim) for claim in paper.CLAIMS]
+        rows = []
+        for claim, computed, verdict, _ in verdicts:
+            mark = f"**{verdict}**" if verdict == "fails" else verdict
+            values = map(claim.shown, (claim.stated, computed))
+            rows.append((f"`{claim.id}`", claim.says, *values, mark))
+        summary = f"<summary><b>{paper.TITLE}</b>: {counted(verdicts)}</summary>"
+        written = table("claim | what is said | stated | computed |", rows)
+        parts.append(f"<details>\n{summary}\n\n{written}\n\n</details>")
+    return "\n\n".join(parts)
 
 
 def table_1() -> str:
     """DP-CGAN's Table 1 from the stored runs: means over seeds, per cent, by both protocols."""
-    from dpkit.papers.dp_cgan.tables import table_1 as rows_of
-    from dpkit.papers.experiments import store
-
     stored = store.load("dp_cgan", "table_1")
-    published, ours = rows_of(stored), rows_of(stored, protocol="auroc")
+    published, ours = (dp_cgan.table_1(stored, protocol=one) for one in ("auroc_255", "auroc"))
     rows = (
-        (row["column"], row["classifier"], _percent(row["paper"]), _spread(row), _spread(other))
+        (row["column"], row["classifier"], _number(row["paper"]), *map(_ranged, (row, other)))
         for row, other in zip(published, ours, strict=True)
     )
     heads = "trained on | | paper | our runs, tested in 0..255 as published | in [0, 1]"
@@ -190,13 +183,10 @@ def table_1() -> str:
 
 def table_5() -> str:
     """RDP-GAN's Table V: the paper's score, and what is learned from the generated records."""
-    from dpkit.papers.experiments import store
-    from dpkit.papers.rdp_gan.tables import figure_8
-
     rows = (
         [row["trained on or tested on"]]
         + [_share(row, score) for score in ("accuracy", "trained_on_generated")]
-        for row in figure_8(store.load("rdp_gan", "table_5"))
+        for row in rdp_gan.figure_8(store.load("rdp_gan", "table_5"))
     )
     heads = "generated by | a classifier of real records answers them | a classifier trained on "
     return table(heads + "them answers real ones", rows)
@@ -204,28 +194,27 @@ def table_5() -> str:
 
 def figures() -> str:
     """Small Images: Figures 1 to 3 from the stored runs, and what follows for the findings."""
-    from dpkit.papers.experiments import store
-    from dpkit.papers.small_images import findings, tables
+    from dpkit.papers.small_images import findings
 
     shared = store.load("small_images", "common", scale="reduced")
     stored = {
         name: store.load("small_images", name, scale="reduced") | shared
         for name in ("figure_1", "figure_2", "figure_3")
     }
-    rows = [("", row["run"], row) for row in tables.common(shared)]
+    rows = [("", row["run"], row) for row in small_images.common(shared)]
     for name, varied in zip(stored, ("clip norm", "noise", "capacity"), strict=True):
-        found = getattr(tables, name)(stored[name])
         title = name.replace("_", " ").capitalize()
+        found = getattr(small_images, name)(stored[name])
         rows += [(title, f"{varied} {row['value']:g}", row) for row in found]
     cells = []
     for title, run, row in rows:
-        epsilons = (
-            row[f"{name}"] for name in ("break_off_epsilon", "epsilon_claimed", "epsilon_proven")
-        )
-        numbers = (f"{row['steps']:,}", _range(row, "plateau"), *map(_epsilon, epsilons))
+        names = ("break_off_epsilon", "epsilon_claimed", "epsilon_proven")
+        epsilons = (_epsilon(row[name]) for name in names)
+        numbers = (f"{row['steps']:,}", _ranged(row, "plateau"), *epsilons)
         cells.append((title, run, *numbers))
     said = [
-        f"- **{one.verdict}**: {one.says} ({one.where}) {_begun(one.explanation)}"
+        f"- **{one.verdict}**: {one.says} ({one.where}) "
+        f"{one.explanation[:1].upper()}{one.explanation[1:]}"
         for one in findings.findings(*stored.values())
     ]
     heads = "| run | steps | plateau | break-off at epsilon | epsilon charged | epsilon proven"
@@ -234,28 +223,24 @@ def figures() -> str:
 
 def ablation() -> str:
     """dpGAN on MNIST, as published and repaired at one epsilon, as far as the runs are stored."""
-    from dpkit.papers.dpgan import tables
-    from dpkit.papers.experiments import store
-
     stored = {
         name: part
         for table in ("table_2", "table_9")
         for name, part in store.load("dpgan", table, scale="reduced").items()
     }
     lines = [
-        f"| {row['setting']} | | {_range(row, 'mean')} | | | |"
-        for row in tables.table_2(stored)[:3]  # real images, GAN, public images alone
+        f"| {row['setting']} | | {_ranged(row, 'mean')} | | | |"
+        for row in dpgan.table_2(stored)[:3]  # real images, GAN, public images alone
     ]
     rows = []
     for part in store.load("dpgan", "snapshot", scale="reduced").values():
         found = part["values"]
         epsilons = (_epsilon(found[f"epsilon_{x}"]) for x in ("claimed", "if_poisson", "proven"))
         rows.append(("all", "published snapshot", f"{found['inception']:.2f}", *epsilons))
-    for row in tables.table_9(stored):
+    for row in dpgan.table_9(stored):
         if row["seeds"]:
-            senses = ("claimed", "if Poisson", "proven")
-            epsilons = (_epsilon(row[f"epsilon {sense}"]) for sense in senses)
-            rows.append((row["configuration"], row["arm"], _range(row, "mean"), *epsilons))
+            epsilons = (_epsilon(row[f"epsilon {x}"]) for x in ("claimed", "if Poisson", "proven"))
+            rows.append((row["configuration"], row["arm"], _ranged(row, "mean"), *epsilons))
     heads = "optimisations | | inception score | epsilon claimed | if Poisson, add-remove | proven"
     written = table(heads, rows).split("\n")
     return "\n".join([*written[:2], *lines, *written[2:]])
@@ -263,16 +248,13 @@ def ablation() -> str:
 
 def semi_supervised() -> str:
     """dpGAN's Table 6: accuracy on MNIST as printed, and of the stored runs."""
-    from dpkit.papers.dpgan import tables
-    from dpkit.papers.experiments import store
-
-    rows = tables.table_6(store.load("dpgan", "table_6", scale="reduced"))
+    rows = dpgan.table_6(store.load("dpgan", "table_6", scale="reduced"))
     short = ["GAN", "as published", "matched", "repaired"]
     titles = list(dict.fromkeys(row["setting"] for row in rows))
     cells = []
-    for labels in tables.LABELS:
+    for labels in dpgan.LABELS:
         own = {row["setting"]: row for row in rows if row["labels"] == labels}
-        printed = [cells[labels] for cells in tables.PRINTED["table_6"].values()]
+        printed = [one[labels] for one in dpgan.PRINTED["table_6"].values()]
         ours = [own[titles[0]]["supervised"], *(own[title]["mean"] for title in titles)]
         numbers = ("" if one is None else f"{one:.3f}" for one in (*printed, *ours))
         cells.append((f"{labels:,}", *numbers))
@@ -282,24 +264,20 @@ def semi_supervised() -> str:
 
 def levels() -> str:
     """AdaDP and its rivals: accuracies at three epsilons, and the printed gains beside ours."""
-    from dpkit.papers.adadp import tables
-    from dpkit.papers.experiments import store
-
     stored = {name: store.load("adadp", name) for name in ("figure_2", "figure_3")}
-    shown = [f"{epsilon:g}" for epsilon in tables.EPSILONS]
+    shown = [f"{epsilon:g}" for epsilon in adadp.EPSILONS]
     heads = [f"{data}, {epsilon}" for data in ("MNIST", "CIFAR-10") for epsilon in shown]
     rows = (
-        (pair[0]["method"], *(_spread(row[epsilon]) for row in pair for epsilon in shown))
-        for pair in zip(*map(tables.levels, stored.values()), strict=True)
+        (pair[0]["method"], *(_ranged(row[epsilon]) for row in pair for epsilon in shown))
+        for pair in zip(*map(adadp.levels, stored.values()), strict=True)
     )
     ahead: list[bool] = []
     gains = []
     for name, data in (("figure_2", "MNIST"), ("figure_3", "CIFAR-10")):
-        for row in tables.gains(stored[name], name):
+        for row in adadp.gains(stored[name], name):
             points = (row["paper"], row["published"], row["repaired"])
             cells = ("" if one is None else f"{round(one, 1) + 0:+.1f}" for one in points)
-            over = f"{row['over']} on {data}"
-            gains.append((over, f"{row['epsilon']:g}", *cells))
+            gains.append((f"{row['over']} on {data}", f"{row['epsilon']:g}", *cells))
             ahead.append(round(points[1] or 0.0, 1) > 0)
     survive = (
         f"Of the {len(ahead)} printed gains, {sum(ahead)} are gains of a tenth of a point or more "
@@ -310,13 +288,9 @@ def levels() -> str:
     return f"{accuracies}\n\n{ahead_of}\n\n{survive}"
 
 
-def _begun(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
-
-
-def _range(row: dict, score: str) -> str:
+def _ranged(row: dict, score: str = "mean") -> str:
     if row["seeds"] < 2:
-        return f"{row[score]:.2f}"
+        return _number(row[score])
     return f"{row[score]:.2f} ({row['lowest']:.2f} to {row['highest']:.2f})"
 
 
@@ -335,14 +309,8 @@ def _share(row: dict, score: str) -> str:
     return f"{row[score]:.3f}" + (f" ({low:.3f} to {high:.3f})" if low < high else "")
 
 
-def _percent(value: float | None) -> str:
+def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
-
-
-def _spread(row: dict) -> str:
-    if row["seeds"] < 2:
-        return _percent(row["mean"])
-    return f"{row['mean']:.2f} ({row['lowest']:.2f} to {row['highest']:.2f})"
 
 
 def launch_links(project: dict[str, Any], notebooks: list[str]) -> str:
@@ -365,8 +333,7 @@ def launch_links(project: dict[str, Any], notebooks: list[str]) -> str:
             f"[project.urls] repository must be https://HOST/OWNER/NAME with HOST one of"
             f" {', '.join(HOSTS)}; got {address!r}. Leave it out to draw no links"
         )
-    host, slash = HOSTS[parts.hostname]
-    tag = f"v{project['version']}"
+    (host, slash), tag = HOSTS[parts.hostname], f"v{project['version']}"
     binder = f"https://mybinder.org/v2/{host}/{path.replace('/', slash)}/{tag}"
     drawn = "![Launch on Binder](https://mybinder.org/badge_logo.svg) " + " · ".join(
         f"[{Path(name).stem}]({binder}?urlpath={quote(f'lab/tree/notebooks/{name}')})"
@@ -392,7 +359,8 @@ def binder_requirements() -> str:
     return "\n".join([BINDER_HEAD, *wanted, ""])
 
 
-def _launch_links() -> str:
+def links_of_the_readme() -> str:
+    """To all notebooks, at the release that pyproject.toml names."""
     links = launch_links(_project(), sorted(path.name for path in ROOT.glob("notebooks/*.ipynb")))
     return links or "<!-- none: pyproject.toml names no repository -->"
 
@@ -401,7 +369,7 @@ def _launch_links() -> str:
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {
         "systems": systems_table,
-        "launch links": _launch_links,
+        "launch links": links_of_the_readme,
         "verdicts": verdicts_table,
     },
     "docs/claims.md": {"claims": claims_table, "findings": pages.findings},
@@ -437,7 +405,6 @@ def written(page: str, text: str) -> str:
 def draw_samples() -> bytes:
     """The picture of generated digits, from the stored samples."""
     from dpkit.common import plots
-    from dpkit.papers.experiments import store
 
     rows = {
         title: store.load_images("dp_cgan", "table_1", f"{key}-seed0-train")

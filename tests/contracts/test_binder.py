@@ -26,45 +26,34 @@ TRACKER = "@jupyterlab/notebook-extension:tracker"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the hooks are for POSIX shells")
 
 
-def constraints() -> dict[str, SpecifierSet]:
-    return binder_check.pins((CHECKOUT / "constraints.txt").read_text(encoding="utf-8"))
-
-
-def required() -> list[str]:
-    """Return the lines of requirements.txt that are no comments."""
-    lines = (BINDER / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if not line.startswith("#")]
+def names_of(lines: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(line).name) for line in lines}
 
 
 def test_the_requirements_are_those_of_pyproject_and_pinned():
     """pip takes the path of the pins from the folder of requirements.txt, wherever it runs."""
     text = (BINDER / "requirements.txt").read_text(encoding="utf-8")
     assert text == readme.binder_requirements(), "run `make readme`"
-    option, path = required()[0].split()
-    assert option == "-c"
+    option, *required = (line for line in text.splitlines() if not line.startswith("#"))
+    flag, path = option.split()
+    assert flag == "-c"
     assert (BINDER / path).samefile(CHECKOUT / "constraints.txt")
     extras = PROJECT["optional-dependencies"]
     lines = [*PROJECT["dependencies"], *extras["train"], *extras["notebooks"]]
-    needed = {canonicalize_name(Requirement(line).name) for line in lines} - {"dpkit"}
-    names = {canonicalize_name(Requirement(line).name) for line in required()[1:]}
-    assert needed - names == {"torch"}, "postBuild installs torch, and torch alone"
-    for name in needed | names:
-        (pin,) = constraints()[name]
-        assert pin.operator == "=="
+    needed, named = names_of(lines) - {"dpkit"}, names_of(required)
+    assert needed - named == {"torch"}, "postBuild installs torch, and torch alone"
+    pinned = binder_check.pins((BINDER / path).read_text(encoding="utf-8"))
+    assert {pin.operator for name in needed | named for pin in pinned[name]} == {"=="}
 
 
-def test_pins_are_those_for_the_python_of_binder():
-    text = (
-        "# a comment\n\nA.b==1  # why\n"
-        "c==2; python_version >= '3.11'\nc==1; python_version < '3.11'\n"
-    )
-    assert binder_check.pins(text) == {"a-b": SpecifierSet("==1"), "c": SpecifierSet("==2")}
+def test_pins_are_those_for_the_python_of_binder_and_packages_of_other_versions_are_named():
+    text = "# a comment\n\nA.b==1  # why\nbeta==1b2\n"
+    text += "c==2; python_version >= '3.11'\nc==1; python_version < '3.11'\n"
+    pinned = binder_check.pins(text)
+    wanted = {"a-b": "==1", "beta": "==1b2", "c": "==2"}
+    assert pinned == {name: SpecifierSet(pin) for name, pin in wanted.items()}
     assert SpecifierSet(PROJECT["requires-python"]).contains(binder_check.python_version())
-
-
-def test_a_package_without_its_pinned_version_is_named():
-    pinned = binder_check.pins("torch==2.1\nA.b==1\nbeta==1b2\n")
-    installed = {"torch": "2.1+cpu", "a_b": "1.0", "beta": "1b2", "pip": "23", "dpkit": "0.1"}
+    installed = {"c": "2+cpu", "a_b": "1.0", "beta": "1b2", "pip": "23", "dpkit": "0.1"}
     assert binder_check.not_as_pinned(installed, pinned) == []
     installed |= {"a_b": "1.1", "triton": "3"}
     assert binder_check.not_as_pinned(installed, pinned) == ["a_b 1.1", "triton 3"]
@@ -93,11 +82,8 @@ def test_hooks_can_be_run(hook: str):
 def test_start_leaves_one_thread_and_becomes_the_command():
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     say = f"import os, sys; print(*(os.environ[n] for n in {names!r}), os.getpid(), *sys.argv[1:])"
-    process = subprocess.Popen(
-        [BINDER / "start", sys.executable, "-c", say, "two words", "$HOME"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [BINDER / "start", sys.executable, "-c", say, "two words", "$HOME"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.communicate(timeout=60)[0] == f"1 1 1 {process.pid} two words $HOME\n"
 
 
@@ -114,19 +100,14 @@ def build(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str
         'case "$*" in *get_app_dir*) echo "$LAB";; $FAIL) exit 1;; esac\n'
     )
     python.chmod(0o755)
-    names = {"CALLS": str(tmp_path / "calls"), "LAB": str(tmp_path / "a lab")}
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    names = {"CALLS": str(tmp_path / "calls"), "LAB": str(tmp_path / "a lab"), "PATH": path}
 
     def run(failing: str = "none"):
-        result = subprocess.run(
-            [BINDER / "postBuild"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=names | {"PATH": path, "FAIL": failing},
-        )
-        return result, (tmp_path / "calls").read_text().splitlines()
+        how = {"cwd": tmp_path, "capture_output": True, "text": True}
+        result = subprocess.run([BINDER / "postBuild"], env=names | {"FAIL": failing}, **how)
+        calls = (tmp_path / "calls").read_text().splitlines()
+        return result, [call for call in calls if "pip install" in call]
 
     return run
 
@@ -136,7 +117,7 @@ def test_post_build_takes_the_cpu_build_of_torch_and_then_dpkit_alone(build, tmp
     """And kernels end with their tabs."""
     result, calls = build()
     assert result.returncode == 0, result.stderr
-    torch, dpkit = (call for call in calls if "pip install" in call)
+    torch, dpkit = calls
     assert torch.startswith(f"{CHECKOUT}: -m uv pip install ")  # wherever it is called from
     python = f"--python {tmp_path / 'bin' / 'python'}"
     assert torch.endswith(f"{python} --torch-backend cpu -c constraints.txt torch")
@@ -153,7 +134,7 @@ def test_post_build_says_when_torch_has_to_come_from_pip(build):
     result, calls = build(failing="-m uv pip install *")
     assert result.returncode == 0, result.stderr
     assert "uv could not install torch's CPU build" in result.stderr
-    _, torch, dpkit = (call for call in calls if "pip install" in call)
+    _, torch, dpkit = calls
     assert torch.startswith(f"{CHECKOUT}: -m pip install ")
     assert torch.endswith(" -c constraints.txt torch")
     assert dpkit.endswith("--editable .")
@@ -161,37 +142,29 @@ def test_post_build_says_when_torch_has_to_come_from_pip(build):
 
 @posix
 @pytest.mark.parametrize("failing", ["*pip install *torch", "*--editable ."])
-def test_post_build_fails_where_torch_or_dpkit_cannot_be_installed(
-    build, tmp_path: Path, failing: str
-):
+def test_post_build_fails_where_torch_or_dpkit_cannot_be_installed(build, tmp_path, failing):
     result, _ = build(failing)
     assert result.returncode != 0
     assert not (tmp_path / "a lab").exists()
 
 
 @pytest.mark.parametrize(
-    ("address", "path"),
-    [
-        ("https://github.com/some-one/dp_kit", "/v2/gh/some-one/dp_kit/v1.2.3"),
-        ("https://github.com/some-one/dp_kit.git/", "/v2/gh/some-one/dp_kit/v1.2.3"),
-        ("https://gitlab.com/some-one/dp_kit", "/v2/gl/some-one%2Fdp_kit/v1.2.3"),
-    ],
+    "address", ["hub.com/a-b/dp_kit", "hub.com/a-b/dp_kit.git/", "lab.com/a-b/dp_kit"]
 )
-def test_links_lead_to_the_notebook_at_the_release(address: str, path: str):
-    project = {"version": "1.2.3", "urls": {"repository": address}}
-    links = re.findall(r"\]\(([^)]+)\)", readme.launch_links(project, ["00_a.ipynb", "01_b.ipynb"]))
+def test_links_lead_to_the_notebook_at_the_release(address: str):
+    project = {"version": "1.2.3", "urls": {"repository": f"https://git{address}"}}
+    names = ["00_a.ipynb", "01_b.ipynb"]
+    links = re.findall(r"\]\(([^)]+)\)", readme.launch_links(project, names))
     badge, *launch = (urlparse(link) for link in links if "colab" not in link)
     assert badge.path == "/badge_logo.svg"
     assert {link.netloc for link in (badge, *launch)} == {"mybinder.org"}
-    colab = [urlparse(link) for link in links if "colab" in link]
-    blob = "/github/some-one/dp_kit/blob/v1.2.3/notebooks"
-    wanted = ["/assets/colab-badge.svg", f"{blob}/00_a.ipynb", f"{blob}/01_b.ipynb"]
-    assert [link.path for link in colab] == (wanted if "github" in address else [])
-    assert [link.path for link in launch] == [path, path]
-    assert [parse_qs(link.query)["urlpath"] for link in launch] == [
-        ["lab/tree/notebooks/00_a.ipynb"],
-        ["lab/tree/notebooks/01_b.ipynb"],
-    ]
+    there = "gh/a-b/dp_kit" if "hub" in address else "gl/a-b%2Fdp_kit"
+    assert [link.path for link in launch] == [f"/v2/{there}/v1.2.3"] * 2
+    wanted = [[f"lab/tree/notebooks/{name}"] for name in names]
+    assert [parse_qs(link.query)["urlpath"] for link in launch] == wanted
+    blobs = [f"/github/a-b/dp_kit/blob/v1.2.3/notebooks/{name}" for name in names]
+    colab = ["/assets/colab-badge.svg", *blobs] if "hub" in address else []
+    assert [urlparse(link).path for link in links if "colab" in link] == colab
 
 
 @pytest.mark.parametrize("address", ["https://example.org/a/b", "https://github.com/a", "a/b"])

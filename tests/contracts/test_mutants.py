@@ -18,16 +18,11 @@ def test_a_test_that_fails_catches(tmp_path, body, found):
     assert mutants.first_failure(tmp_path, "test_one.py") == found
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def test_it():\n    unknown()\n",
-        "import unknown\n\n\ndef test_it():\n    pass\n",
-        "def test_it(unknown):\n    pass\n",
-        "",
-    ],
-    ids=["name", "import", "fixture", "no test"],
-)
+TEXTS = {"name": "def test_it():\n    unknown()\n", "fixture": "def test_it(unknown):\n    pass\n"}
+TEXTS |= {"import": "import unknown\n\n\ndef test_it():\n    pass\n", "no test": ""}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_what_cannot_run_catches_nothing(tmp_path, text):
     (tmp_path / "test_one.py").write_text(text)
     with pytest.raises(ValueError, match=r"test_one\.py did not run"):

@@ -20,27 +20,20 @@ REQUIREMENTS = [item for item in map(Requirement, LINES) if item.name != "dpkit"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are for POSIX shells")
 
 
-def pins() -> list[Requirement]:
-    """The lines of constraints.txt."""
-    lines = (CHECKOUT / "constraints.txt").read_text().splitlines()
-    return [Requirement(line) for line in lines if line.strip() and not line.startswith("#")]
-
-
 @pytest.mark.parametrize("python", ["3.11.2", "3.12.0", "3.13.0", "3.14.0"])
 def test_every_dependency_has_one_pin_within_its_range(python: str):
     """Under each Python: a line may hold for some alone (`; python_version < "3.12"`)."""
     here = {"python_full_version": python, "python_version": python.rpartition(".")[0]}
-    lines = [pin for pin in pins() if pin.marker is None or pin.marker.evaluate(here)]
+    text = (CHECKOUT / "constraints.txt").read_text()
+    pins = [Requirement(one) for one in text.splitlines() if one.strip() and one[0] != "#"]
+    lines = [pin for pin in pins if pin.marker is None or pin.marker.evaluate(here)]
     names = [canonicalize_name(pin.name) for pin in lines]
     assert len(names) == len(set(names))
     versions = {name: str(pin.specifier) for name, pin in zip(names, lines, strict=True)}
-    wrong = [
-        str(item)
-        for item in REQUIREMENTS
-        if not re.fullmatch(r"==[\w.]+", versions.get(canonicalize_name(item.name), ""))
-        or not item.specifier.contains(versions[canonicalize_name(item.name)][2:])
-    ]
-    assert wrong == []
+    for item in REQUIREMENTS:
+        version = versions.get(canonicalize_name(item.name), "")
+        assert re.fullmatch(r"==[\w.]+", version), item
+        assert item.specifier.contains(version[2:]), item
 
 
 def a_folder_of_commands(folder: Path, *names: str) -> Path:
@@ -64,14 +57,9 @@ def run(*command: str | Path, cwd: Path | str = CHECKOUT, **environment: str):
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
 
 
-def venv(target: Path, python: Path) -> subprocess.CompletedProcess[str]:
-    asked = os.environ | {"MAKECMDGOALS": "lab", "PYTHON": str(python)}
-    return run(".ci/venv", str(target), "test", **asked)
-
-
 def found(folder: Path, version: str = "", home: Path | None = None) -> str:
     """What .ci/find-python prints where `folder` is the PATH; its own rules know /usr/bin too."""
-    command = (CHECKOUT / ".ci" / "find-python", *([version] if version else []))
+    command = (".ci/find-python", *([version] if version else []))
     return run(*command, PATH=str(folder), HOME=str(home or folder)).stdout.strip()
 
 
@@ -112,21 +100,14 @@ def where_none_is_found(folder: Path, archive: str) -> subprocess.CompletedProce
     ids=["the archive has one", "the newest alone", "no lists yet", "the archive has none"],
 )
 def test_a_missing_interpreter_is_named_with_its_remedy(tmp_path: Path, archive: str, remedy: str):
-    result = where_none_is_found(tmp_path, archive)
-    assert result.returncode == 1
-    assert "needs Python 3.11.2 or newer" in result.stderr
-    assert remedy in result.stderr
-    assert "make lab PYTHON=" in result.stderr
-
-
-@posix
-def test_an_old_environment_is_not_taken_for_an_interpreter(tmp_path: Path):
-    """Such as one that an editor made: the newest Python at hand makes it anew."""
+    """An old environment, such as one that an editor made, is not taken for an interpreter."""
     old = tmp_path / "copy" / ".venv" / "bin"
     old.mkdir(parents=True)
     script(old, "python", 'case "$*" in *version_info*) exit 1;; esac')
-    result = where_none_is_found(tmp_path, "exit 1")
-    assert "and none was found" in result.stderr
+    result = where_none_is_found(tmp_path, archive)
+    assert result.returncode == 1
+    for words in ("needs Python 3.11.2 or newer", "and none was found", remedy, "make lab PYTHON="):
+        assert words in result.stderr
 
 
 @posix
@@ -140,7 +121,8 @@ def test_an_old_environment_is_not_taken_for_an_interpreter(tmp_path: Path):
 )
 def test_a_python_that_cannot_make_an_environment_is_named(tmp_path: Path, lacks, remedy):
     text = f'case "$*" in {lacks}) exit 1;; esac\nexec "{sys.executable}" "$@"'
-    result = venv(tmp_path / "venv", script(tmp_path, "bare", text))
+    asked = os.environ | {"MAKECMDGOALS": "lab", "PYTHON": str(script(tmp_path, "bare", text))}
+    result = run(".ci/venv", str(tmp_path / "venv"), "test", **asked)
     assert result.returncode == 1
     assert remedy in result.stderr
 
@@ -165,22 +147,15 @@ def test_the_newest_is_taken_and_one_that_is_too_old_is_not(tmp_path: Path):
     assert found(folder, "3.12") == str(folder / "python3.12")
     newest.unlink()
     assert found(folder) == str(folder / "python3.12")
-
-
-@posix
-def test_one_that_can_make_environments_comes_before_a_newer_one(tmp_path: Path):
-    folder = a_folder_of_commands(tmp_path, "sh")
     stand_in(folder, "python3.13", "3.13.0", lacks="ensurepip")
     assert found(folder, "3.13") == str(folder / "python3.13"), "named with its remedy"
-    able = stand_in(folder, "python3.12", "3.12.1")
-    assert found(folder) == str(able)
+    assert found(folder) == str(folder / "python3.12"), "it can make environments"
 
 
 @posix
 def test_what_uv_and_pyenv_keep_is_found_where_the_path_has_none(tmp_path: Path):
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    a_folder_of_commands(folder, "sh")
+    (tmp_path / "bin").mkdir()
+    folder = a_folder_of_commands(tmp_path / "bin", "sh")
     for place in ("share/uv/python/cpython-3.14.2-linux/bin", "bin"):
         home = tmp_path / f"home of {place.partition('/')[0]}"
         kept = home / ".local" / place
@@ -193,6 +168,5 @@ def test_what_uv_and_pyenv_keep_is_found_where_the_path_has_none(tmp_path: Path)
 def test_help_lists_what_make_can_do():
     if shutil.which("make") is None:
         pytest.skip("make is not at hand")
-    result = subprocess.run(["make"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    listed = re.findall(r"^  make ([\w-]+)", result.stdout, re.MULTILINE)
+    listed = re.findall(r"^  make ([\w-]+)", run("make", **os.environ).stdout, re.MULTILINE)
     assert {"lab", "test", "notebooks", "bench", "format", "help"} <= set(listed)

@@ -60,8 +60,7 @@ def shown() -> list[str]:
 
 def run(line: str, folder: Path) -> tuple[int, str]:
     """Run one line in the folder's environment, say how it ended: exit code and last line."""
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "DPKIT_DATA"},
+    environment = {name: value for name, value in os.environ.items() if name != "DPKIT_DATA"} | {
         "PATH": f"{folder / 'env' / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PIP_CONSTRAINT": str(folder / "pin.txt"),
         "XDG_CACHE_HOME": str(folder / "cache"),
@@ -90,19 +89,15 @@ def followed(line: str, folder: Path) -> int:
 def install(wheel: str, folder: Path) -> int:
     """Install `FILE` or `FILE[train]` into a fresh environment; write what README's lines read."""
     pins = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    paint(folder / "work" / "pictures")
+    pixels = np.random.default_rng(0).integers(256, size=(64, 20, 20, 3), dtype=np.uint8)
+    for number, image in enumerate(pixels):  # small pictures of two classes
+        pictures = folder / "work" / "pictures" / "ab"[number % 2]
+        pictures.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(pictures / f"{number}.png")
     (folder / "work" / "steps.csv").write_text("noise_multiplier,sample_rate,count\n1.1,0.01,9\n")
     (folder / "pin.txt").write_text(next(pin for pin in pins if pin.startswith("torch==")))
     subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
     return run(f"pip install -q --disable-pip-version-check {shlex.quote(wheel)}", folder)[0]
-
-
-def paint(folder: Path) -> None:
-    """Write 64 small pictures of two classes."""
-    pixels = np.random.default_rng(0).integers(256, size=(64, 20, 20, 3), dtype=np.uint8)
-    for number, image in enumerate(pixels):
-        (folder / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(folder / "ab"[number % 2] / f"{number}.png")
 
 
 def main() -> int:

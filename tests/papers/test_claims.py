@@ -3,8 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,20 +22,12 @@ from dpkit.papers.claims import (
     check_all,
     counted,
     outcome,
-    with_code,
 )
 
 
 def claim(**changes) -> Claim:
-    fields = {
-        "id": "paper/name",
-        "where": "Table 1",
-        "says": "something",
-        "stated": 9.6,
-        "kind": "at most",
-        "compute": lambda: 5.0,
-        "explanation": "so it is",
-    }
+    fields = {"id": "paper/name", "where": "Table 1", "says": "something", "stated": 9.6}
+    fields |= {"kind": "at most", "compute": lambda: 5.0, "explanation": "so it is"}
     return Claim(**(fields | changes))
 
 
@@ -46,39 +38,43 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "stated", "computed", "verdict"),
+    ("kind", "holds", "fails"),
     [
-        ("at most", 9.6, 9.6, "holds"),
-        ("at most", 9.6, 9.605, "holds"),
-        ("at most", 9.6, 9.62, "fails"),
-        ("at most", 9.6, math.inf, "fails"),
-        ("at least", 9.6, 9.595, "holds"),
-        ("at least", 9.6, 9.58, "fails"),
-        ("equals", 9.6, 9.605, "holds"),
-        ("equals", 9.6, 9.58, "fails"),
-        ("equals", 9.6, math.inf, "fails"),
-        ("computed", None, 1e9, "computed"),
-        ("computed", None, math.inf, "computed"),
+        ("at most", (9.6, 9.605), (9.62, math.inf)),
+        ("at least", (9.6, 9.595), (9.58,)),
+        ("equals", (9.605,), (9.58, math.inf)),
     ],
 )
-def test_verdicts(kind, stated, computed, verdict):
-    one = claim(kind=kind, stated=stated, tolerance=0.01, compute=lambda: computed)
-    assert check(one).verdict == verdict
-    assert check(one).computed == computed
+def test_verdicts_are_by_the_stated_number_and_nan_bears_none_out(kind, holds, fails):
+    one = claim(kind=kind, tolerance=0.01)
+    assert {outcome(one, value) for value in holds} == {"holds"}
+    assert {outcome(one, value) for value in (*fails, math.nan)} == {"fails"}
+    found = check(replace(one, compute=lambda: fails[-1]))
+    assert (found.computed, found.verdict) == (fails[-1], "fails")
+    with pytest.raises(ArithmeticError, match="paper/name came out as NaN"):
+        check(replace(one, compute=lambda: math.nan))
 
 
-@pytest.mark.parametrize("stated", [9.6, None])
-def test_what_the_paper_leaves_open_stands_beside_what_is_computed(stated):
-    found = check(claim(kind="unchecked", stated=stated, compute=lambda: 9.6))
-    assert found.verdict == "cannot be checked"
-    assert as_json(found)["stated"] == stated
-    assert as_json(found)["computed"] == 9.6
+WORDS = {"kind": "in words", "stated": None, "believed": lambda x: x > 0}
 
 
-@pytest.mark.parametrize(("computed", "verdict"), [(0.0, "fails"), (1e-9, "holds")])
-def test_what_is_said_in_words_is_decided_by_what_a_reader_believes(computed, verdict):
-    one = claim(kind="in words", stated=None, compute=lambda: computed, believed=lambda x: x > 0)
-    assert check(one).verdict == verdict
+@pytest.mark.parametrize(
+    ("changes", "computed", "verdict"),
+    [
+        ({"kind": "computed", "stated": None}, 1e9, "computed"),
+        ({"kind": "computed", "stated": None}, math.inf, "computed"),
+        ({"kind": "unchecked"}, 9.6, "cannot be checked"),
+        ({"kind": "unchecked", "stated": None}, 9.6, "cannot be checked"),
+        (WORDS, 0.0, "fails"),
+        (WORDS, 1e-9, "holds"),
+    ],
+)
+def test_where_no_number_decides_both_stand_side_by_side(changes, computed, verdict):
+    found = check(claim(**changes, compute=lambda: computed))
+    assert (found.verdict, found.computed) == (verdict, computed)
+    written = as_json(found)
+    wanted = changes.get("stated", 9.6), records.json_number(computed)
+    assert (written["stated"], written["computed"]) == wanted
 
 
 @pytest.mark.parametrize(
@@ -93,8 +89,7 @@ def test_what_is_said_in_words_is_decided_by_what_a_reader_believes(computed, ve
 )
 def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
     """No processor rounds as another does: such a value must not be printed."""
-    fields = {"kind": "in words", "stated": None, "believed": lambda x: x > 0}
-    found = check(claim(**fields, compute=lambda: computed, rounding=1e-12))
+    found = check(claim(**WORDS, compute=lambda: computed, rounding=1e-12))
     assert found.verdict == verdict
     assert found.claim.shown(found.computed) == shown
     assert found.claim.shown(math.nan) == ""
@@ -117,80 +112,56 @@ def test_counts_are_by_verdict_and_leave_out_what_there_is_none_of():
     assert counted(map(check, [*compare, one])) == "2 hold, 1 fails, 1 computed"
 
 
-@pytest.mark.parametrize("kind", ["equals", "at most", "at least"])
-def test_no_value_that_is_not_a_number_bears_a_claim_out(kind):
-    assert outcome(claim(kind=kind), math.nan) == "fails"
-
-
-def test_a_value_that_is_not_a_number_is_an_error():
-    with pytest.raises(ArithmeticError, match="paper/name came out as NaN"):
-        check(claim(compute=lambda: math.nan))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"kind": "about"},
-            "kind must be one of equals, at most, at least, in words, computed, unchecked;",
-        ),
-        ({"tolerance": -1.0}, "tolerance must be a finite number >= 0"),
-        ({"tolerance": math.nan}, "tolerance must be a finite number >= 0"),
-        ({"rounding": -1.0}, "rounding must be a finite number >= 0"),
-        ({"stated": None}, "needs a stated value"),
-        ({"kind": "computed"}, "takes no stated value"),
-        ({"kind": "in words", "stated": None}, "`believed` go together"),
-        ({"believed": math.isfinite}, "`believed` go together"),
-        ({"rounding": 1e-12}, "takes no `rounding`"),
-        ({"id": "name"}, "id must be <paper>/<name>, got 'name'"),
-    ],
-)
-def test_a_claim_that_cannot_be_judged_is_refused(changes, message: str):
-    with pytest.raises(ValueError, match=message):
-        claim(**changes)
-
-
 CODE = Code(was="noise_std = z * C * C", should="noise_std = z * C", cause="noise")
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("build", "changes", "message"),
     [
-        ({"was": ""}, "was must be 1 to 3 lines of code, got ''"),
-        ({"should": "a\n\nb"}, "should must be 1 to 3 lines"),
-        ({"was": "a\nb\nc\nd"}, "was must be 1 to 3 lines"),
-        ({"was": CODE.should}, "was and should must differ"),
-        ({"cause": "haste"}, "cause must be one of sensitivity"),
+        (claim, {"kind": "about"}, "kind must be one of equals, at most, at least, in words, comp"),
+        (claim, {"tolerance": -1.0}, "tolerance must be a finite number >= 0"),
+        (claim, {"tolerance": math.nan}, "tolerance must be a finite number >= 0"),
+        (claim, {"rounding": -1.0}, "rounding must be a finite number >= 0"),
+        (claim, {"stated": None}, "needs a stated value"),
+        (claim, {"kind": "computed"}, "takes no stated value"),
+        (claim, {"kind": "in words", "stated": None}, "`believed` go together"),
+        (claim, {"believed": math.isfinite}, "`believed` go together"),
+        (claim, {"rounding": 1e-12}, "takes no `rounding`"),
+        (claim, {"id": "name"}, "id must be <paper>/<name>, got 'name'"),
+        (partial(replace, CODE), {"was": ""}, "was must be 1 to 3 lines of code, got ''"),
+        (partial(replace, CODE), {"should": "a\n\nb"}, "should must be 1 to 3 lines"),
+        (partial(replace, CODE), {"was": "a\nb\nc\nd"}, "was must be 1 to 3 lines"),
+        (partial(replace, CODE), {"was": CODE.should}, "was and should must differ"),
+        (partial(replace, CODE), {"cause": "haste"}, "cause must be one of sensitivity"),
     ],
 )
-def test_lines_of_code_that_show_nothing_are_refused(changes, message: str):
+def test_claims_that_cannot_be_judged_and_lines_that_show_nothing_are_refused(
+    build, changes, message
+):
     with pytest.raises(ValueError, match=message):
-        replace(CODE, **changes)
+        build(**changes)
 
 
-def test_a_claim_gets_its_line_of_code_by_its_name():
-    both = (claim(id="paper/of-code"), claim(id="paper/other"))
-    found = with_code(both, {"of-code": CODE})
-    assert [one.code for one in found] == [CODE, None]
-    assert with_code(found, {}) == found
-    written = as_json(check(found[0]))
-    assert written["code"] == {"was": CODE.was, "should": CODE.should, "cause": "noise"}
-    assert as_json(check(found[1]))["code"] is None
-    with pytest.raises(ValueError, match="lines name claims that there are not: unheard-of"):
-        with_code(both, {"unheard-of": CODE})
+@pytest.mark.parametrize("code", [CODE, None])
+def test_the_command_line_has_a_claims_line_of_code(code):
+    written = as_json(check(claim(code=code)))["code"]
+    assert written == (code and {"was": CODE.was, "should": CODE.should, "cause": "noise"})
 
 
-def with_evidence(measure: Callable[[], Measured], **inputs) -> Claim:
+def with_evidence(*areas: float, **inputs) -> Claim:
+    """A claim whose measurements are these areas, one after another."""
+    values = iter(areas)
     return claim(
         compute=lambda values: values["area"],
         explanation="the area is {area:.2f}",
-        evidence=Evidence("paper/name", inputs, measure),
+        evidence=Evidence(
+            "paper/name", inputs, lambda: Measured({"area": next(values)}, {"set": "ab12"})
+        ),
     )
 
 
 def test_evidence_is_stored_read_and_made_anew(results: Path):
-    areas = iter([1.25, 1.5])
-    one = with_evidence(lambda: Measured({"area": next(areas)}, {"set": "ab12"}), size=3)
+    one = with_evidence(1.25, 1.5, size=3)
     missing = check(one)
     assert missing.verdict == "cannot be checked"
     assert "--recompute" in missing.explanation
@@ -205,16 +176,17 @@ def test_evidence_is_stored_read_and_made_anew(results: Path):
     assert record["provenance"]["data"] == {"set": "ab12"}
 
 
-def test_evidence_made_with_other_inputs_is_not_used(results: Path):
-    one = with_evidence(lambda: Measured({"area": 1.0}, {}), size=3)
+def test_evidence_of_other_inputs_is_not_used_and_a_damaged_record_is_named(results: Path):
+    one = with_evidence(1.0, size=3)
     assert check(one, recompute=True).verdict == "holds"
-    other = replace(one, evidence=Evidence("paper/name", {"size": 4}, lambda: Measured({}, {})))
-    assert check(other).verdict == "cannot be checked"
+    assert check(with_evidence(size=4)).verdict == "cannot be checked"
+    (results / "claims" / "paper-name.json").write_text("{")
+    with pytest.raises(ValueError, match=r"paper-name\.json is not valid JSON"):
+        check(one)
 
 
 def test_claims_share_a_record_that_is_measured_again_once(results: Path):
-    areas = iter([1.25, 1.5])
-    one = with_evidence(lambda: Measured({"area": next(areas)}, {}))
+    one = with_evidence(1.25, 1.5)
     both = (one, replace(one, id="paper/other"))
     for area in (1.25, 1.5):
         assert [found.computed for found in check_all(both, recompute=True)] == [area, area]
@@ -222,45 +194,34 @@ def test_claims_share_a_record_that_is_measured_again_once(results: Path):
     assert check(both[1]).computed == 1.5
 
 
-def test_a_damaged_record_is_an_error_that_names_it(results: Path):
-    one = with_evidence(lambda: Measured({"area": 1.0}, {}))
-    check(one, recompute=True)
-    (results / "claims" / "paper-name.json").write_text("{")
-    with pytest.raises(ValueError, match=r"paper-name\.json is not valid JSON"):
-        check(one)
-
-
 EVERY = [one for paper in with_claims() for one in paper.CLAIMS]
 STORED = records.read_json(Path(__file__).parent / "claims.json")  # by `make readme`
 
 
-def test_only_a_finite_value_is_merely_computed():
+def test_the_claims_are_the_stored_ones_and_only_a_finite_value_is_merely_computed():
     """A guarantee that does not exist contradicts somebody: such a claim fails."""
+    assert sorted(one.id for one in EVERY) == sorted(STORED), "run `make readme`"
     values = [one["computed"] for one in STORED.values() if one["verdict"] == "computed"]
     assert values
     assert all(isinstance(value, float) for value in values)
-
-
-def test_the_claims_are_the_stored_ones():
-    assert sorted(one.id for one in EVERY) == sorted(STORED), "run `make readme`"
 
 
 def test_claims_that_fail_because_of_a_line_show_it():
     """What is left out are numbers of tables and an experiment, which no line explains."""
     without = {one.id for one in EVERY if one.code is None}
     failing = {name for name, one in STORED.items() if one["verdict"] == "fails"}
-    tables = ("rdp_gan/table-4", "rdp_gan/table-5", "rdp_gan/sigma-10-is", "adadp/cosine-")
-    tables += ("dpgan/more-than", "dpgan/almost", "dpgan/steadily")
-    tables += ("dp_cgan/table-1-", "dp_cgan/about-5", "rdp_gan/adult-", "rdp_gan/table-gains")
-    tables += ("rdp_gan/larger-batch", "rdp_gan/tighter-than", "rdp_gan/step-without-floor")
-    tables += ("small_images/cifar10", "small_images/xie-algorithm-published")
+    tables = (
+        *("rdp_gan/table-4", "rdp_gan/table-5", "rdp_gan/sigma-10-is", "adadp/cosine-"),
+        *("dpgan/more-than", "dpgan/almost", "dpgan/steadily", "rdp_gan/larger-batch"),
+        *("dp_cgan/table-1-", "dp_cgan/about-5", "rdp_gan/adult-", "rdp_gan/table-gains"),
+        *("rdp_gan/tighter-than", "rdp_gan/step-without-floor", "small_images/cifar10"),
+        "small_images/xie-algorithm-published",
+    )
     assert [name for name in without & failing if not name.startswith(tables)] == []
-    assert {one.code.cause for one in EVERY if one.code} == set(CAUSES)
-    assert max(len(line) for one in EVERY if one.code for line in lines_of(one.code)) <= 56
-
-
-def lines_of(code: Code) -> list[str]:
-    return [*code.was.splitlines(), *code.should.splitlines()]
+    codes = [one.code for one in EVERY if one.code]
+    assert {code.cause for code in codes} == set(CAUSES)
+    lines = [line for code in codes for line in f"{code.was}\n{code.should}".split("\n")]
+    assert max(map(len, lines)) <= 56
 
 
 @pytest.mark.stored

@@ -70,7 +70,6 @@ class Job(NamedTuple):
     settings: as they were planned where the task was made; a worker that plans others refuses.
     folder: where the table's parts are stored.
     after: the part whose by-product it uses, if that is still to be made.
-    recompute: compute it although it is stored.
     """
 
     asked: Sweep
@@ -78,7 +77,6 @@ class Job(NamedTuple):
     settings: dict[str, Any]
     folder: Path
     after: str | None = None
-    recompute: bool = False
 
     @property
     def path(self) -> Path:
@@ -126,7 +124,6 @@ def reproduce(
     seeds: int = 3,
     parts: Sequence[str] | None = None,
     device: str = "auto",
-    recompute: bool = False,
     reprice: bool = False,
     results: Path | None = None,
     progress: Progress = silent,
@@ -142,7 +139,6 @@ def reproduce(
         seeds: how many seeds a column is run with.
         parts: names, or beginnings of names, of the parts wanted; all by default.
         device: auto, cpu or cuda.
-        recompute: compute stored parts anew.
         reprice: price stored parts anew, and compute none. What a run cost follows from its
             settings and steps: the epsilons of an old record become those of today's accountants.
         results: folder to store in, instead of the kit's own.
@@ -163,9 +159,9 @@ def reproduce(
     shown = progress if executor == "serial" else silent
     asked = Sweep(paper, table, plans[table], scale, seeds, device, shown)
     chosen = {part.name: part for part in _chosen(asked.parts(), parts)}
-    todo = tasks(asked, results=results, recompute=recompute, names=chosen)
+    todo = tasks(asked, results=results, names=chosen)
     for task in todo:
-        if task.path.exists() and not recompute:
+        if task.path.exists():
             check_same(task.path, chosen[task.name])
     if reprice:
         yield from _repriced(todo, chosen)
@@ -206,17 +202,13 @@ def everything(
     yield from sweep(todo, executor=executor)
 
 
-def tasks(
-    asked: Sweep, *, results: Path | None = None, recompute: bool = False, names: Any = None
-) -> list[Job]:
+def tasks(asked: Sweep, *, results: Path | None = None, names: Any = None) -> list[Job]:
     """A task for each part of a table, or for those in `names` (ValueError: an unknown scale)."""
     folder = store.folder(
         asked.paper, asked.table, scale=asked.scale, results=results
     ).resolve()
     chosen = [part for part in asked.parts() if names is None or part.name in names]
-    return [
-        Job(asked, part.name, part.settings, folder, part.after, recompute) for part in chosen
-    ]
+    return [Job(asked, part.name, part.settings, folder, part.after) for part in chosen]
 
 
 def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
@@ -281,7 +273,7 @@ def computed(task: Job) -> Row:
         )
     path = task.path
     with alone(path):
-        if path.exists() and not task.recompute:
+        if path.exists():
             check_same(path, part)
             return {"record": str(path), "summary": f"{part.name}: stored already"}
         start = perf_counter()

@@ -1,19 +1,9 @@
 """DP-Kernel's noise for epsilon 1, as the price of the mechanism it is chosen for."""
 
-from dpkit.papers.claims import Source, finding
-from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.papers.claims import Source, finding, of_poisson_batches
 
-NOISE_MULTIPLIER, RECORDS, BATCH, EPOCHS = 1.95, 60_000, 60, 200
-DELTA = 1e-5
-
-
-def epsilon() -> float:
-    """Certified, of a Gaussian on Poisson samples, under add-remove."""
-    steps = EPOCHS * RECORDS // BATCH
-    release = Release(SampledGaussian(NOISE_MULTIPLIER, BATCH / RECORDS), steps)
-    return pld.epsilon([release], delta=DELTA, gap=0.01).epsilon
-
-
+NOISE, RECORDS, BATCH, EPOCHS = 1.95, 60_000, 60, 200
+RUN = (NOISE, BATCH / RECORDS, EPOCHS * RECORDS // BATCH)  # its rate and steps
 CLAIM = finding(
     "dp-kernel-epsilon-of-noise",
     Source(
@@ -24,7 +14,7 @@ CLAIM = finding(
     "records (200 epochs in batches of 60 of 60,000), are (1, 1e-5)-DP.",
     stated=1.0,
     kind="at most",
-    compute=epsilon,
+    compute=lambda: of_poisson_batches(*RUN, gap=0.01),
     explanation="They cost .911 as Poisson samples, which its sampler draws, under add-remove. "
     "That is the price of a release which bears its noise; whether the generator's step is one is "
     "the claim dp-kernel-noise-on-loss.",

@@ -2,11 +2,9 @@
 
 import math
 
-from dpkit.papers.claims import Code, Source, finding
-from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.papers.claims import Code, Source, finding, of_poisson_batches
 
 NOISE, CRITICS, STEPS, BATCH = 1.07, 1000, 20_000, 32  # its defaults
-DELTA = 1e-5
 SAID = 9.992624  # its script's formula at its defaults
 
 
@@ -16,8 +14,7 @@ def epsilon(batch: int = BATCH) -> float:
     Args:
         batch: gradients in a release, each of which a record of the critic's part moves in full.
     """
-    release = Release(SampledGaussian(NOISE / math.sqrt(batch), 1 / CRITICS), STEPS)
-    return pld.epsilon([release], delta=DELTA, gap=0.01).epsilon
+    return of_poisson_batches(NOISE / math.sqrt(batch), 1 / CRITICS, STEPS, gap=0.01)
 
 
 CLAIM = finding(

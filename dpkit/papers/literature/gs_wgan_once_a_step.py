@@ -2,8 +2,7 @@
 
 import math
 
-from dpkit.papers.claims import Code, Source, finding
-from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.papers.claims import Code, Source, finding, of_poisson_batches
 
 NOISE, CRITICS, STEPS, BATCH = 0.4834747, 1000, 20_000, 32
 DELTA = 1.66575e-6  # 1 / (N ln N) of 55,000 records, as its log has it
@@ -15,8 +14,9 @@ def epsilon(batch: int = BATCH) -> float:
     Args:
         batch: gradients in a release, each of which a record of the critic's part moves in full.
     """
-    release = Release(SampledGaussian(NOISE / math.sqrt(batch), 1 / CRITICS), STEPS)
-    return pld.epsilon([release], delta=DELTA, gap=0.01).epsilon
+    return of_poisson_batches(
+        NOISE / math.sqrt(batch), 1 / CRITICS, STEPS, delta=DELTA, gap=0.01
+    )
 
 
 CLAIM = finding(

@@ -122,11 +122,6 @@ def stored(target: Target) -> dict[str, Any] | None:
     return {**row, "where": target.where} if same else None  # the file may have moved
 
 
-def measured(row: dict[str, Any] | None) -> float | None:
-    """A stored row's measured epsilon, inf where no finite epsilon fits; None without a row."""
-    return None if row is None else float(row["measured"])
-
-
 def _bound(target: Target, scores: Scores, seed: int, confidence: float) -> LowerBound:
     bound = target.bound(
         *scores,

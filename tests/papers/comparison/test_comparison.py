@@ -26,8 +26,10 @@ from dpkit.synthesizers.feature_matching import Matching
 PRICED = {(one.settings, one.ledger): name for name, one in experiments.ALL.items()}.values()
 
 
-IMAGES, LABELS = np.random.default_rng(0).random((6, 1, 28, 28)), np.arange(6)
+RNG = np.random.default_rng(0)
+IMAGES, LABELS = RNG.random((6, 1, 28, 28)), np.arange(6)
 CPU = torch.device("cpu")
+ONCE = {"seeds": 1, "device": "cpu", "progress": silent}
 
 
 def task(epsilon=10.0, **changed):
@@ -38,7 +40,7 @@ def test_every_part_says_what_it_is():
     parts = [
         part
         for made in (experiments.plan, experiments.plan_large)
-        for part in made("mnist", scale="paper", seeds=2, device="cpu", progress=silent)
+        for part in made("mnist", **{**ONCE, "seeds": 2}, scale="paper")
     ]
     names = [part.name for part in parts]
     assert len(set(names)) == len(names)
@@ -47,12 +49,9 @@ def test_every_part_says_what_it_is():
             assert part.after in names
             continue
         assert part.settings["records"] in (60_000, 55_000)
-        assert part.settings["protocol"]["epochs"] == 10
-        assert part.settings["protocol"]["held_out"] == 5_000
         assert part.settings["images"] == 60_000
-
-
-def test_declared_sizes_are_those_of_the_data():
+        protocol = part.settings["protocol"]
+        assert (protocol["epochs"], protocol["held_out"]) == (10, 5_000)
     assert judge.SIZES["digits"] == datasets.digits(split="train").n
 
 
@@ -94,7 +93,7 @@ def test_each_method_runs_at_the_smallest_scale(method, monkeypatch, smallest):
     """One method's images train a CNN, the others' the quickest of the three networks."""
     if method != "moments":
         monkeypatch.setattr(experiments, "NETWORKS", {"cnn": logistic})
-    parts = experiments.plan("mnist", scale="small", seeds=1, device="cpu", progress=silent)
+    parts = experiments.plan("mnist", **ONCE, scale="small")
     part, _ = [one for one in parts if one.name.startswith(f"{method}-eps")]
     result = part.compute()
     least = 6 if "start" in method else 9.9
@@ -118,9 +117,8 @@ def test_jitter_is_of_the_same_release():
 
 
 def test_fewer_records_are_drawn_by_a_public_seed():
-    few = task(size=1_000).records()
-    assert few.n == 1_000
-    assert few.checksum == task(size=1_000, seed=5).records().checksum
+    few, again = task(size=1_000).records(), task(size=1_000, seed=5).records()
+    assert (few.n, few.checksum) == (1_000, again.checksum)
     with pytest.raises(ValueError, match="at most the 1437 images"):
         task(size=2_000).records()
 
@@ -130,32 +128,30 @@ def test_rows_of_stored_parts():
         f"moments-eps1-seed{seed}": {"values": {"cnn_accuracy": one}}
         for seed, one in enumerate((0.8, 0.9))
     }
-    rows = {row["key"]: row for row in tables.accuracies(stored)}
-    assert rows["moments"][1.0]["mean"] == pytest.approx(85)
-    assert rows["moments"][1.0]["seeds"] == 2
-    assert rows["dp_cgan"][1.0]["mean"] is None
+    rows = {row["key"]: row[1.0] for row in tables.accuracies(stored)}
+    assert (rows["moments"]["mean"], rows["moments"]["seeds"]) == (pytest.approx(85), 2)
+    assert rows["dp_cgan"]["mean"] is None
 
 
 def test_published_figures_name_their_protocol():
     for one in PUBLISHED:
         assert one.protocol in PROTOCOLS
-        for points in one.accuracies.values():
-            assert all(10 < value < 100 for value in points.values())
+        values = [value for points in one.accuracies.values() for value in points.values()]
+        assert all(10 < value < 100 for value in values)
     assert [row["method"] for row in tables.published("mnist")][-1] == "DP-FETA"
 
 
 def test_likeness_of_what_a_method_makes(smallest):
-    parts = experiments.plan("mnist", scale="small", seeds=1, device="cpu", progress=silent)
-    values = {}
-    for method in ("moments", "moments_jittered"):
-        (part,) = [one for one in parts if one.name == f"{method}-eps10-seed0-likeness"]
-        values[method] = part.compute().values
-    for found in values.values():
+    parts = {one.name: one for one in experiments.plan("mnist", **ONCE, scale="small")}
+    both = [
+        parts[f"{method}-eps10-seed0-likeness"].compute().values
+        for method in ("moments", "moments_jittered")
+    ]
+    for found in both:
         assert found["classifier_fid"] > 0
-        assert 0 <= found["precision"] <= 1
-        assert 0 <= found["recall"] <= 1
-        assert 1 <= found["inception_score"] <= 10
-    assert values["moments"] != values["moments_jittered"]
+        assert min(found["precision"], found["recall"]) >= 0
+        assert max(found["precision"], found["recall"]) <= 1 <= found["inception_score"] <= 10
+    assert both[0] != both[1]
 
 
 def test_gains_are_welchs_differences_of_means():
@@ -189,6 +185,15 @@ def test_the_classifier_of_mnist_is_stored_with_its_record():
     assert (logits.softmax(1).numpy().argmax(1) == found.probabilities(images).argmax(1)).all()
 
 
+def test_other_classifiers_are_trained_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpkit.metrics.judge.cache_dir", lambda: tmp_path)
+    monkeypatch.setitem(LEARNINGS, "digits", replace(LEARNINGS["digits"], epochs=3))
+    assert experiments.trained("digits", device=CPU).values["accuracy"] > 0.5
+    images = as_images(datasets.digits(split="test"), CPU)[:5]
+    features = experiments.feature_classifier("digits", device=CPU).features(images)
+    assert features.shape == (5, 128)
+
+
 @pytest.mark.parametrize("damage", [b"", b"x"])
 def test_a_classifiers_weights_that_are_not_the_records_are_refused(tmp_path, monkeypatch, damage):
     for path in experiments.FOLDER.glob("mnist.*"):
@@ -198,16 +203,6 @@ def test_a_classifiers_weights_that_are_not_the_records_are_refused(tmp_path, mo
     monkeypatch.setattr(experiments, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match=r"other weights than mnist\.json says"):
         experiments.feature_classifier("mnist", device=CPU)
-
-
-def test_other_classifiers_are_trained_and_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpkit.metrics.judge.cache_dir", lambda: tmp_path)
-    quick = replace(LEARNINGS["digits"], epochs=3)
-    monkeypatch.setitem(LEARNINGS, "digits", quick)
-    assert experiments.trained("digits", device=CPU).values["accuracy"] > 0.5
-    assert experiments.feature_classifier("digits", device=CPU).features(
-        as_images(datasets.digits(split="test"), CPU)[:5]
-    ).shape == (5, 128)
 
 
 @pytest.mark.parametrize(

@@ -17,17 +17,13 @@ LOG, KILLED, FAILS = "DPKIT_TEST_LOG", "DPKIT_TEST_KILLED", "DPKIT_TEST_FAILS"
 
 def plan(*, scale, seeds, device, progress) -> list[Part]:
     """Table 1: eight runs a seed, of which one in four reuses another's by-product."""
-    return [
-        Part(
-            f"run{i}-seed{seed}",
-            {"i": i},
-            seed,
-            partial(_compute, i, seed),
-            after=f"run{i - 1}-seed{seed}" if i % 4 == 3 else None,
-        )
-        for seed in range(seeds)
-        for i in range(8)
-    ]
+    parts = []
+    for seed in range(seeds):
+        for i in range(8):
+            compute, after = partial(_compute, i, seed), f"run{i - 1}-seed{seed}"
+            part = Part(f"run{i}-seed{seed}", {"i": i}, seed, compute)
+            parts.append(part._replace(after=after) if i % 4 == 3 else part)
+    return parts
 
 
 PLANS = {"table_1": plan}

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.torch
 
 SLOW = ("dpgan", "rdp_gan", "small_images")
 OWN_DATA = pytest.mark.slow("a small part of this paper that needs its data set, or minutes")
+ONCE = {"seeds": 1, "device": "cpu", "progress": silent}
 QUICK = {  # of each paper a table and parts of it that take a second or two
     "dp_cgan": ("table_1", ("repaired-seed0-train", "repaired-seed0-lr")),
     "dpgan": ("table_6", (part_name("all-repaired-n100", 0),)),
@@ -62,32 +63,25 @@ def test_an_interrupted_run_ends_in_the_same_report_to_the_byte(tmp_path, monkey
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(paper.NAME, marks=OWN_DATA if paper.NAME in SLOW else ())
-        for paper in papers.PAPERS
-    ],
+    "name", [pytest.param(one, marks=OWN_DATA if one in SLOW else ()) for one in QUICK]
 )
 def test_small_parts_need_no_data_set_and_seconds(name, apart):
+    assert set(QUICK) == {paper.NAME for paper in papers.PAPERS}
     table, names = QUICK[name]
-    plan = papers.plans_of(name)[table]
-    small = plan(scale="small", seeds=1, device="cpu", progress=silent)
+    small = papers.plans_of(name)[table](**ONCE, scale="small")
+    assert set(names) <= {part.name for part in small}
     for part in small:
         if part.name in names:
             result = part.compute()
             assert result.values
             assert not any("mnist" in one or "adult" in one for one in result.data)
-    assert set(names) <= {part.name for part in small}
 
 
 @pytest.mark.parametrize("name", ["dp_cgan", "dpgan", "adadp"])
 def test_small_tables_have_the_parts_of_reduced_ones(name):
     """Whatever a table's rows ask for is there; the other papers calibrate, or vary more."""
     for plan in papers.plans_of(name).values():
-        small, reduced = (
-            plan(scale=scale, seeds=1, device="cpu", progress=silent)
-            for scale in ("small", "reduced")
-        )
+        small, reduced = (plan(**ONCE, scale=scale) for scale in ("small", "reduced"))
         assert [part.name for part in small] == [part.name for part in reduced]
         names = {part.name for part in small}
         assert all(part.after in names - {part.name} for part in small if part.after)
@@ -107,6 +101,6 @@ def test_what_is_stored_of_all_tables_is_not_computed_again(apart, tmp_path, mon
 
 def test_small_results_lie_in_the_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "cache_dir", lambda: tmp_path)
-    folder = store.folder("dp_cgan", "table_1", scale="small")
-    assert folder == tmp_path / "results" / "dp_cgan" / "table_1" / "small"
-    assert tmp_path not in store.folder("dp_cgan", "table_1", scale="reduced").parents
+    small, reduced = (store.folder("dp_cgan", "table_1", scale=x) for x in ("small", "reduced"))
+    assert small == tmp_path / "results" / "dp_cgan" / "table_1" / "small"
+    assert tmp_path not in reduced.parents

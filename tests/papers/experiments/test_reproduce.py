@@ -18,33 +18,30 @@ pytestmark = pytest.mark.torch
 PARTS = ["repaired-seed0-train", "repaired-seed0-lr"]
 
 
+TABLE = ("dp_cgan", "table_1")
+
+
+def shortened(patch, folder):
+    """Twenty steps, in a cache of one's own; where results lie."""
+    patch.setattr(run_module, "cache_dir", lambda: folder / "cache")
+    patch.setitem(experiments.STEPS, "reduced", 20)
+    return folder / "results"
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
-    monkeypatch.setitem(experiments.STEPS, "reduced", 20)
-    return tmp_path / "results"
+    return shortened(monkeypatch, tmp_path)
 
 
-def run(results, parts=PARTS, **more):
-    return list(
-        reproduce(
-            "dp_cgan",
-            "table_1",
-            plans=experiments.PLANS,
-            scale="reduced",
-            parts=parts,
-            results=results,
-            **more,
-        )
-    )
+def run(results, plans=experiments.PLANS, **more):
+    asked = {"scale": "reduced", "parts": PARTS, **more}
+    return list(reproduce(*TABLE, plans=plans, results=results, **asked))
 
 
 @pytest.fixture(scope="module")
 def stored_once(tmp_path_factory):
-    results = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "cache_dir", lambda: results / "cache")
-        patch.setitem(experiments.STEPS, "reduced", 20)
+        results = shortened(patch, tmp_path_factory.mktemp("stored"))
         run(results)
     return results
 
@@ -56,34 +53,32 @@ def stored(stored_once, results):
 
 
 def test_a_part_is_stored_with_its_provenance_and_skipped_when_it_is_there(stored):
-    parts = store.load("dp_cgan", "table_1", scale="reduced", results=stored)
+    where = {"scale": "reduced", "results": stored}
+    parts = store.load(*TABLE, **where)
     assert sorted(parts) == sorted(PARTS)
     trained, fitted = parts["repaired-seed0-train"], parts["repaired-seed0-lr"]
     assert trained["values"]["epsilon_proven"] <= trained["values"]["epsilon_claimed"]
     assert trained["values"]["delta"] == 1e-5
     assert set(fitted["values"]) == {"auroc", "auroc_255", "accuracy", "accuracy_255"}
     assert all(0 < value <= 1 for value in fitted["values"].values())
-    for key in ("settings", "seed", "data", "code", "device", "wall_seconds", "scale"):
-        assert key in fitted["provenance"]
-    images = store.load_images(
-        "dp_cgan", "table_1", "repaired-seed0-train", scale="reduced", results=stored
-    )
-    assert images.shape == (100, 28, 28)
-    assert images.dtype == np.uint8
-
-    again = run(stored)
-    assert all("stored already" in part["summary"] for part in again)
+    told = {"settings", "seed", "data", "code", "device", "wall_seconds", "scale"}
+    assert told <= set(fitted["provenance"])
+    images = store.load_images(*TABLE, "repaired-seed0-train", **where)
+    assert (images.shape, images.dtype) == ((100, 28, 28), np.uint8)
+    assert all("stored already" in part["summary"] for part in run(stored))
 
 
-def test_a_part_stored_with_other_settings_is_not_mixed_in(stored):
-    path = store.folder("dp_cgan", "table_1", scale="reduced", results=stored)
-    path = path / "repaired-seed0-lr.json"
+def test_a_part_of_other_settings_is_not_mixed_in_and_one_that_is_cut_off_is_named(stored):
+    path = store.folder(*TABLE, scale="reduced", results=stored) / "repaired-seed0-lr.json"
     changed = json.loads(path.read_text())
     changed["provenance"]["settings"]["noise_multiplier"] = 0.1
     path.write_text(json.dumps(changed))
     with pytest.raises(ValueError, match=r"other settings \(noise_multiplier differ\)"):
         run(stored)
     assert json.loads(path.read_text()) == changed
+    path.write_text('{"values": ')
+    with pytest.raises(ValueError, match="is not valid JSON"):
+        store.load(*TABLE, scale="reduced", results=stored)
 
 
 def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
@@ -111,48 +106,34 @@ def test_what_is_not_there_is_named(results, asked, words):
         list(reproduce(**asked, plans=experiments.PLANS, results=results))
 
 
-def test_stored_json_that_is_cut_off_is_named(stored):
-    path = store.folder("dp_cgan", "table_1", scale="reduced", results=stored)
-    (path / "repaired-seed0-lr.json").write_text('{"values": ')
-    with pytest.raises(ValueError, match="is not valid JSON"):
-        store.load("dp_cgan", "table_1", scale="reduced", results=stored)
-
-
 def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     """Old records keep their scores and get today's epsilons; parts without a price stay."""
     part = Part(
         "run-seed0",
         {"noise": 2.0},
         0,
-        compute=lambda: pytest.fail("it was run"),
-        prices=lambda values: {"epsilon": 3.0 * values["steps"], "method": "new"},
+        lambda: pytest.fail("it was run"),
+        lambda values: {"epsilon": 3.0 * values["steps"], "method": "new"},
     )
     other = part._replace(name="fit", prices=None)
     absent = part._replace(name="run-seed1")
     plans = {"table_1": lambda **_: [part, other, absent]}
-    folder = store.folder("dp_cgan", "table_1", scale="reduced", results=tmp_path)
+    folder = store.folder(*TABLE, scale="reduced", results=tmp_path)
     told = {"settings": {"noise": 2.0}, "wall_seconds": 9.0, "code": "old"}
     old = {"values": {"score": 0.5, "steps": 2, "epsilon": 1.0}, "provenance": told}
     for name in ("run-seed0", "fit"):
         write_json(folder / f"{name}.json", old)
 
     def again():
-        return list(
-            reproduce(
-                "dp_cgan", "table_1", plans=plans, scale="reduced", results=tmp_path, reprice=True
-            )
-        )
+        return run(tmp_path, plans, parts=None, reprice=True)
 
     (row,) = again()
     assert row["summary"] == "run-seed0: epsilon 1.0 is now 6.0, method None is now new"
-    found = store.load("dp_cgan", "table_1", scale="reduced", results=tmp_path)
-    assert found["run-seed0"]["values"] == {
-        "score": 0.5,
-        "steps": 2,
-        "epsilon": 6.0,
-        "method": "new",
+    found = store.load(*TABLE, scale="reduced", results=tmp_path)
+    assert found["run-seed0"] == {
+        "values": {"score": 0.5, "steps": 2, "epsilon": 6.0, "method": "new"},
+        "provenance": told | {"priced_by": code_version()},
     }
-    assert found["run-seed0"]["provenance"] == told | {"priced_by": code_version()}
     assert found["fit"] == old
     assert [row["summary"] for row in again()] == ["run-seed0: priced as stored"]
     write_json(folder / "run-seed0.json", old | {"provenance": {"settings": {"noise": 1.0}}})

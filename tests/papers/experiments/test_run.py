@@ -25,30 +25,19 @@ def run(tmp_path, monkeypatch):
     return Run("dp_cgan", "repaired", dp_cgan.SMALL, 0, 1_437, "reduced", every=10)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"seed": 1},
-        {"key": "published"},
-        {"settings": dp_cgan.SETTINGS},
-        {"scale": "paper"},
-        {"records": "digits"},
-        {"paper": "dpgan"},
-        {"also": {"images": 3}},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_another_run_has_other_files(run, change):
-    other = run._replace(**change)
+CHANGES = {"seed": 1, "key": "published", "settings": dp_cgan.SETTINGS, "scale": "paper"}
+CHANGES |= {"records": "digits", "paper": "dpgan", "also": {"images": 3}}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_another_run_has_other_files(run, name):
+    other = run._replace(**{name: CHANGES[name]})
     assert run.weights != other.weights
     assert run.checkpoint() != other.checkpoint()
 
 
-def test_where_and_how_it_is_watched_changes_no_file(run):
+def test_how_it_is_watched_changes_no_file_and_one_that_says_how_often_is_stored_on_the_way(run):
     assert run._replace(device_name="cpu", progress=print, every=None).weights == run.weights
-
-
-def test_only_a_run_that_says_how_often_is_stored_on_the_way(run):
     assert run.place("warm").path == run.checkpoint("warm")
     assert run._replace(every=None).place() is None
 

@@ -51,11 +51,12 @@ def records(results):
     return found
 
 
+@pytest.fixture
 def by_default(tmp_path, monkeypatch):
     """The records of the same sweep, one part after another in this process."""
     with monkeypatch.context() as patch:
         patch.setenv(LOG, str(tmp_path / "other log"))
-        patch.delenv(KILLED, raising=False)
+        patch.setattr(files, "cache_dir", lambda: tmp_path / "cache")
         swept(tmp_path / "serial")
     return records(tmp_path / "serial")
 
@@ -79,23 +80,22 @@ def two_workers(request):
 
 
 def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
-    results, two_workers, tmp_path, monkeypatch
+    by_default, results, two_workers, tmp_path, monkeypatch
 ):
     """It takes what another one computes with it, and no more."""
     monkeypatch.setenv(KILLED, MIDDLE)
     assert len(swept(results, two_workers)) == 24
     before = logged(tmp_path / "log")
-    names = [f"run{i}-seed{seed}" for seed in range(3) for i in range(8)]
-    assert sorted(records(results)) == sorted(names)
-    assert all(1 <= before[f"ends {name}"] <= before[f"begins {name}"] <= 2 for name in names)
-    assert sum(before[f"begins {name}"] for name in names) <= 24 + 2
-    assert records(results) == by_default(tmp_path, monkeypatch)
+    found = records(results)
+    assert found == by_default
+    assert all(1 <= before[f"ends {one}"] <= before[f"begins {one}"] <= 2 for one in found)
+    assert sum(before[f"begins {name}"] for name in found) <= 24 + 2
     assert all("stored already" in row["summary"] for row in swept(results))
     assert logged(tmp_path / "log") == before
 
 
 @pytest.mark.slow("a record that is lost, doubled or cut off where its process is killed")
-def test_a_sweep_killed_at_twenty_moments_ends_in_the_same_records(results, tmp_path, monkeypatch):
+def test_a_sweep_killed_at_twenty_moments_ends_in_the_same_records(by_default, results, tmp_path):
     code = (
         "import sys; from pathlib import Path; import test_sweep as t; "
         "t.files.cache_dir = lambda: Path(sys.argv[2]); t.swept(Path(sys.argv[1]))"
@@ -108,12 +108,10 @@ def test_a_sweep_killed_at_twenty_moments_ends_in_the_same_records(results, tmp_
         env = {**os.environ, KILLED: name, "PYTHONPATH": os.pathsep.join(sys.path)}
         ended.append(subprocess.run(command, check=False, env=env, capture_output=True).returncode)
     assert ended == [-signal.SIGKILL] * 20 + [0]
-    assert records(results) == by_default(tmp_path, monkeypatch)
+    assert records(results) == by_default
 
 
-def test_an_error_in_one_part_does_not_keep_the_others_from_being_computed(
-    results, tmp_path, monkeypatch
-):
+def test_an_error_in_one_part_keeps_no_other_from_being_computed(results, tmp_path, monkeypatch):
     monkeypatch.setenv(FAILS, "run2-seed0,run5-seed0")
     words = r"^3 of 8 parts failed: made_up table_1 run2-seed0 \(FloatingPointError: a gradient"
     with pytest.raises(PartsFailed, match=words) as failed:
@@ -164,10 +162,15 @@ def test_two_sweeps_at_once_share_the_parts(results, tmp_path):
     assert logged(tmp_path / "log")["begins run0-seed0"] == 1
 
 
+def some_tasks(results):
+    return tasks(
+        Sweep("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu"), results=results
+    )
+
+
 def chained(results, first):
     """Three tasks, the second after the first and the third after the second."""
-    asked = Sweep("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
-    one, two, three, *_ = tasks(asked, results=results)
+    one, two, three, *_ = some_tasks(results)
     return [one._replace(after=first), two._replace(after=one.name), three._replace(after=two.name)]
 
 
@@ -178,16 +181,11 @@ def test_what_comes_after_a_failed_part_is_left_out_to_the_end(results, tmp_path
     assert logged(tmp_path / "log") == {"begins run0-seed0": 1}
 
 
-def test_parts_that_wait_for_each_other_are_refused(results):
+def test_parts_that_wait_for_each_other_and_workers_that_plan_other_settings_are_refused(results):
     with pytest.raises(ValueError, match="after must name no part that waits for this one"):
         list(sweep(chained(results, "run2-seed0")))
-
-
-def test_a_worker_that_plans_other_settings_refuses(results):
-    asked = Sweep("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
-    task = tasks(asked, results=results)[0]
     with pytest.raises(ValueError, match=r"with other settings here \(i differ\).*same version"):
-        computed(task._replace(settings={"i": 1}))
+        computed(some_tasks(results)[0]._replace(settings={"i": 1}))
 
 
 @pytest.mark.parametrize(

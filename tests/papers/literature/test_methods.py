@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -34,13 +33,8 @@ from dpkit.papers.literature import (
 
 BY_NAME = {claim.name: claim for claim in ledger.CLAIMS}
 WORK = Source("A method (its authors 2026)", "owner/name 0000000, file.py:1")
-CLAIM = {
-    "says": "so",
-    "kind": "at most",
-    "stated": 1.0,
-    "compute": lambda: 0.5,
-    "explanation": "Because.",
-}
+CLAIM = {"says": "so", "kind": "at most", "stated": 1.0, "explanation": "Because."}
+CLAIM |= {"compute": lambda: 0.5}
 NOISES = (-3.0, -0.4, 0.1, 2.0, 50.0)
 
 
@@ -87,19 +81,24 @@ def test_four_tensors_are_charged_as_four_samples():
     assert BY_NAME["dpwgan-per-tensor"].stated == pytest.approx(charged, abs=5e-3)
 
 
-def test_gaussians_without_sampling_are_priced_as_by_their_exact_formula():
+@pytest.mark.parametrize(
+    ("name", "mu", "delta"),
+    [
+        ("backpropagation-clipping-512", 512 * math.sqrt(2 * 1e-5 * 100), 1e-5),
+        ("gs-wgan-left-over-index", math.sqrt(32 * 20_000) / 0.4834747, 1.66575e-6),
+        ("dp-merf-noise-5", 1 / 5, 1e-5),
+        ("dp-accounting-replace-one", 2, 1e-5),
+    ],
+)
+def test_gaussians_without_sampling_are_priced_as_by_their_exact_formula(name, mu, delta):
+    assert value(name) == pytest.approx(exact_gaussian(mu, delta), rel=1e-6, abs=1e-6)
+
+
+def test_backpropagation_clipping_says_what_its_code_adds_up_and_converts():
     one = backpropagation_clipping_512
-    mu = 512 * math.sqrt(2 * 1e-5 * 100)
-    assert value("backpropagation-clipping-512") == pytest.approx(
-        exact_gaussian(mu, 1e-5), rel=1e-6
-    )
-    said = 1e-3 + 2 * math.sqrt(1e-3 * math.log(1e5))  # as the code adds up and converts
+    said = 1e-3 + 2 * math.sqrt(1e-3 * math.log(1e5))
     assert pytest.approx(said, abs=1e-6) == one.SAID
     assert one.epsilon(factor=1) < one.SAID  # the corrected code's noise is enough
-    mu = math.sqrt(32 * 20_000) / 0.4834747
-    assert value("gs-wgan-left-over-index") == pytest.approx(
-        exact_gaussian(mu, 1.66575e-6), rel=1e-5
-    )
 
 
 def test_gs_wgan_says_what_its_script_computes():
@@ -115,9 +114,7 @@ def test_gs_wgan_says_what_its_script_computes():
         each = np.logaddexp(0, logsumexp(terms)) / (order - 1)
         spent.append(640_000 * each + math.log(1e5) / (order - 1))
     assert min(spent) == pytest.approx(gs_wgan_32_gradients.SAID, abs=1e-5)
-
-
-def test_gs_wgan_fails_with_the_smaller_of_its_batches_too():
+    # and it fails with the smaller of its batches too
     assert gs_wgan_32_gradients.epsilon(batch=60 - 32) > 10  # a part of 60 gives 32 and 28
     assert gs_wgan_once_a_step.epsilon(batch=55 - 32) > 10
     assert gs_wgan_once_a_step.epsilon(batch=1) < 10  # as it is charged
@@ -134,16 +131,12 @@ def test_ctab_gan_says_what_its_function_computes():
         spent.append((65 * 150 * moment + math.log(1e5)) / (order - 1))
     assert min(spent) == pytest.approx(one.SAID, abs=1e-4)
     assert one.epsilon(moved=1) < one.SAID  # clipped record by record
-
-
-def test_a_record_turns_a_clipped_mean_round():
     gradients = np.full((500, 2), [0.01, 0.0])
-    gradients[0] = [1e4, 0.0]
-    moved = gradients.copy()
-    moved[0] = [-1e4, 0.0]
-    clipped = [mean / max(1, np.linalg.norm(mean)) for mean in (gradients.mean(0), moved.mean(0))]
-    distance = np.linalg.norm(clipped[0] - clipped[1])
-    assert distance == pytest.approx(ctab_gan_batch_as_microbatch.MOVED)
+    clipped = []
+    for gradients[0, 0] in (1e4, -1e4):  # a record turns a clipped mean round
+        mean = gradients.mean(0)
+        clipped.append(mean / max(1, np.linalg.norm(mean)))
+    assert np.linalg.norm(clipped[0] - clipped[1]) == pytest.approx(one.MOVED)
 
 
 def test_the_penalty_moves_the_critic_without_bound():
@@ -173,23 +166,22 @@ def test_the_noise_on_the_loss_leaves_the_gradients_direction():
             numeric[at] = (above**2 - below**2) / (2 * step)
         assert one.gradient(real, fake, noise) == pytest.approx(numeric, rel=1e-5, abs=1e-6)
     plain = one.gradient(real, fake)
-    for noise in NOISES:
-        noised = one.gradient(real, fake, noise)
-        cosine = (plain * noised).sum() / np.linalg.norm(plain) / np.linalg.norm(noised)
-        assert abs(cosine) == pytest.approx(1, abs=1e-12)
-    other = one.gradient(one.OTHER, fake)
-    cosine = (plain * other).sum() / np.linalg.norm(plain) / np.linalg.norm(other)
-    assert abs(cosine) < 0.99
+    others = [one.gradient(real, fake, noise) for noise in NOISES]
+    *same, cosine = (
+        abs((plain * other).sum() / np.linalg.norm(plain) / np.linalg.norm(other))
+        for other in (*others, one.gradient(one.OTHER, fake))
+    )
+    assert same == pytest.approx([1] * len(NOISES), abs=1e-12)
+    assert cosine < 0.99
     assert value("dp-kernel-noise-on-loss") == math.inf
 
 
 def test_noise_scales_of_pate_gan():
     right = math.sqrt(2) * math.sqrt(math.log(1.25) + 5 * math.log(10))
-    assert BY_NAME["pate-gan-xor"].stated == pytest.approx(right, abs=1e-6)
-    assert BY_NAME["pate-gan-power"].stated == pytest.approx(right, abs=1e-6)
-    assert value("pate-gan-xor") == pytest.approx(math.sqrt(math.log(18.75**2)), abs=1e-12)
     power = math.sqrt(2 * (math.log(1.25) + 1e-5 * math.log(10)))
-    assert value("pate-gan-power") == pytest.approx(power, abs=1e-9)
+    for name, wrong in (("xor", math.sqrt(math.log(18.75**2))), ("power", power)):
+        assert BY_NAME[f"pate-gan-{name}"].stated == pytest.approx(right, abs=1e-6)
+        assert value(f"pate-gan-{name}") == pytest.approx(wrong, abs=1e-9)
 
 
 def test_a_label_decides_the_sign_of_a_record_and_no_more():
@@ -203,12 +195,6 @@ def test_a_label_decides_the_sign_of_a_record_and_no_more():
     assert value("pate-gan-raw-batches") == math.inf
 
 
-def test_all_teachers_get_the_last_part():
-    one = pate_gan_same_partition
-    assert one.parts_as_released() == [9] * 10
-    assert one.votes_of_a_record(list(range(10)), 9) == 1  # a part for each, as it should be
-
-
 def test_the_students_gradient_is_that_of_its_loss():
     one = pate_gan_student_on_records
     votes, weights, step = np.array([1, 0]), np.array([0.7, -0.2]), 1e-6
@@ -217,11 +203,12 @@ def test_the_students_gradient_is_that_of_its_loss():
         real = np.concatenate([one.REAL @ w, one.GENERATED[:1] @ w])
         return (one.GENERATED[1:] @ w).mean() - real.mean()
 
-    numeric = [
-        (loss(weights + step * e) - loss(weights - step * e)) / (2 * step) for e in np.eye(2)
-    ]
+    numeric = [(loss(weights + d) - loss(weights - d)) / (2 * step) for d in step * np.eye(2)]
     assert one.student_gradient(one.REAL, one.GENERATED, votes) == pytest.approx(numeric, abs=1e-8)
     assert value("pate-gan-student-on-records") == math.inf
+    all_last = pate_gan_same_partition
+    assert all_last.parts_as_released() == [9] * 10
+    assert all_last.votes_of_a_record(list(range(10)), 9) == 1  # a part for each, as it should be
 
 
 def test_about_half_of_the_batches_of_votes_are_charged():
@@ -257,13 +244,9 @@ def test_an_exponential_mechanism_costs_no_more_than_its_gaussian(epsilon):
         assert moment.max() / (order - 1) <= order * epsilon**2 / 8 * (1 + 1e-9)
 
 
-def test_each_file_is_one_finding():
-    assert len(BY_NAME) == len(ledger.CLAIMS) > 1
-    assert all(isinstance(claim, Claim) and claim.paper == "ledger" for claim in ledger.CLAIMS)
-
-
 def test_a_finding_says_where_it_was_read():
     one = finding("some-name", WORK, **CLAIM)
+    assert isinstance(one, Claim)
     assert one.id == "ledger/some-name"
     assert one.where == "A method (its authors 2026): owner/name 0000000, file.py:1"
     for empty in ({"work": " ", "place": "x"}, {"work": "x", "place": ""}):
@@ -273,39 +256,33 @@ def test_a_finding_says_where_it_was_read():
 
 def test_what_was_not_read_cannot_be_checked():
     source = Source("A method", "the paper, Table 1", unread="Table 1 (no public copy)")
-    with pytest.raises(
-        ValueError, match=r"kind must be 'unchecked', got 'at most'.*no public copy"
-    ):
+    words = r"kind must be 'unchecked', got 'at most'.*no public copy"
+    with pytest.raises(ValueError, match=words):
         finding("some-name", source, **CLAIM)
     one = claims.check(finding("some-name", source, **{**CLAIM, "kind": "unchecked"}))
     assert one.verdict == "cannot be checked"
     assert one.explanation == "Because. Not read: Table 1 (no public copy)."
 
 
-def test_one_gaussian_is_priced_as_by_its_exact_formula():
-    assert value("dp-merf-noise-5") == pytest.approx(exact_gaussian(1 / 5, 1e-5), abs=1e-6)
-    assert value("dp-accounting-replace-one") == pytest.approx(exact_gaussian(2, 1e-5), abs=1e-6)
-
-
 def test_dp_accounting_says_what_it_is_quoted_with():
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE
-    said = {}
-    for kind in (rdp.RdpAccountant, pld.PLDAccountant):
-        accountant = kind(neighboring_relation=relation)
-        said[kind] = accountant.compose(dp_accounting.GaussianDpEvent(1.0)).get_epsilon(1e-5)
+    said = [
+        kind(neighboring_relation=relation)
+        .compose(dp_accounting.GaussianDpEvent(1.0))
+        .get_epsilon(1e-5)
+        for kind in (rdp.RdpAccountant, pld.PLDAccountant)
+    ]
     one = BY_NAME["dp-accounting-replace-one"]
-    assert said[rdp.RdpAccountant] == pytest.approx(one.stated, abs=1e-6)
-    assert said[pld.PLDAccountant] == pytest.approx(value(one.name), abs=1e-3)
+    assert said[0] == pytest.approx(one.stated, abs=1e-6)
+    assert said[1] == pytest.approx(value(one.name), abs=1e-3)
 
 
 @pytest.fixture
 def template() -> str:
     """The example of CONTRIBUTING.md."""
     text = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
-    (code,) = re.findall(
-        r"```python\n(.*?)```", text.partition("## Adding a finding")[2], re.DOTALL
-    )
-    return code
+    after = text.partition("## Adding a finding")[2]
+    return after.partition("```python\n")[2].partition("```")[0]
 
 
 def collect(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
@@ -323,7 +300,7 @@ def test_the_template_makes_a_finding(template, tmp_path, monkeypatch, capsys):
     one = found["ledger/made-up-noise-2"]
     assert (left.value.code, one["verdict"], one["code"]["cause"]) == (0, "fails", "formula")
     assert one["computed"] == pytest.approx(exact_gaussian(1 / 2, 1e-5), abs=1e-6)
-    assert len(found) == len(BY_NAME) + 1
+    assert len(found) == len(BY_NAME) + 1 == len(ledger.CLAIMS)
 
 
 def test_a_file_is_called_as_its_finding(template, tmp_path, monkeypatch):

@@ -38,18 +38,14 @@ def value(name: str) -> float:
 
 def between(noise: float, rate: float, steps: int, *, delta: float, width: float) -> list[float]:
     """Epsilon of Poisson batches from below and above, by dp-accounting."""
-    return [
-        google_pld.privacy_loss_distribution.from_gaussian_mechanism(
-            noise,
-            sampling_prob=rate,
-            value_discretization_interval=width,
-            pessimistic_estimate=above,
-            use_connect_dots=above,
+    found = []
+    for above in (False, True):
+        how = {"value_discretization_interval": width, "pessimistic_estimate": above}
+        one = google_pld.privacy_loss_distribution.from_gaussian_mechanism(
+            noise, sampling_prob=rate, use_connect_dots=above, **how
         )
-        .self_compose(steps)
-        .get_epsilon_for_delta(delta)
-        for above in (False, True)
-    ]
+        found.append(one.self_compose(steps).get_epsilon_for_delta(delta))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -67,24 +63,20 @@ def test_runs_of_poisson_batches_cost_what_dp_accounting_says(name, noise, rate,
     assert below <= value(name) <= 1.01 * above
 
 
-def moments_accountant(noise: float, rate: float, steps: int, delta: float) -> float:
-    """Epsilon by Abadi et al. 2016: moments of 1 to 32 (Theorem 2), added up, and their tail."""
+def test_the_moments_accountant_gives_the_papers_number():
+    """Abadi et al. 2016: moments of 1 to 32 (Theorem 2), added up, and their tail.
 
-    def log_moment(order: int) -> float:
-        """Of the mixture against N(0, 1), by the binomial sum; order is moment + 1."""
+    Of the mixture against N(0, 1), by the binomial sum.
+    """
+    noise, rate, steps, delta, found = 4.0, 0.01, 10_000, 1e-5, []
+    for moment in range(1, 33):
+        order = moment + 1
         k = np.arange(order + 1)
         chances = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
         chances += k * math.log(rate) + (order - k) * math.log1p(-rate)
-        return math.log(np.exp(chances + k * (k - 1) / (2 * noise**2)).sum())
-
-    return min(
-        (steps * log_moment(moment + 1) - math.log(delta)) / moment for moment in range(1, 33)
-    )
-
-
-def test_the_moments_accountant_gives_the_papers_number():
-    found = moments_accountant(4.0, 0.01, 10_000, 1e-5)
-    assert found == pytest.approx(BY_NAME["abadi-figure-2"].stated, abs=0.005)
+        log_moment = math.log(np.exp(chances + k * (k - 1) / (2 * noise**2)).sum())
+        found.append((steps * log_moment - math.log(delta)) / moment)
+    assert min(found) == pytest.approx(BY_NAME["abadi-figure-2"].stated, abs=0.005)
 
 
 def test_a_high_sum_shows_at_least_what_integrals_say():
@@ -97,16 +89,12 @@ def test_a_high_sum_shows_at_least_what_integrals_say():
             second = math.log(9_999) + 9_998 * others + own - 2 * x**2
             return (math.exp(first) + math.exp(second)) * math.sqrt(2 / math.pi)
 
-        middle = max(edge + 2, moved + 2)
-        return sum(
-            quad(density, a, b, epsabs=0, epsrel=1e-9, limit=200)[0]
-            for a, b in ((edge, middle), (middle, middle + 10))
-        )
+        middle, how = max(edge + 2, moved + 2), {"epsabs": 0, "epsrel": 1e-9, "limit": 200}
+        both = (quad(density, a, b, **how)[0] for a, b in ((edge, middle), (middle, middle + 10)))
+        return sum(both)
 
-    shown = [
-        math.log((beyond(edge, 2.0) - 1e-6) / beyond(edge, 1.0))
-        for edge in np.arange(4.2, 4.3, 0.01)
-    ]
+    edges = np.arange(4.2, 4.3, 0.01)
+    shown = [math.log((beyond(edge, 2.0) - 1e-6) / beyond(edge, 1.0)) for edge in edges]
     assert max(shown) == pytest.approx(value("shuffled-chua"), abs=1e-3)
     below, above = between(0.5, 1e-4, 10_000, delta=1e-6, width=1e-3)
     assert below <= shuffled_chua.POISSON <= 1.001 * above
@@ -171,10 +159,9 @@ def test_shares_of_impossible_outputs():
     drawn = float_laplace_support.noise(100_000, rng=np.random.default_rng(1))
     share = float_laplace_support.impossible_from_1(drawn).mean()
     assert share == pytest.approx(SHARE, abs=6 * math.sqrt(SHARE * (1 - SHARE) / 1e5))
-    exact = sum(
-        (math.exp(-(2.0 ** (-k - 1))) - math.exp(-(2.0**-k))) * (1 - 0.75 * 2.0**-k)
-        for k in range(1, 60)
-    )
+    k = np.arange(1.0, 60)
+    octaves = np.exp(-(2.0 ** (-k - 1))) - np.exp(-(2.0**-k))
+    exact = (octaves * (1 - 0.75 * 2.0**-k)).sum()
     ideal = np.random.default_rng(2).laplace(size=100_000)
     found = float_laplace_support.impossible_from_1(ideal).mean()
     assert found == pytest.approx(exact, abs=6 * math.sqrt(exact * (1 - exact) / 1e5))
@@ -183,9 +170,9 @@ def test_shares_of_impossible_outputs():
 
 def test_squares_of_a_feature_move_a_sum_by_their_largest():
     rng = np.random.default_rng(0)
-    table = rng.uniform(0, 100, (50, 1))
+    table = rng.uniform(0, 100, 50)
     more = np.append(rng.uniform(0, 100, 1_000), [0.0, 100.0])
-    moves = [(np.vstack([table, [[x]]]) ** 2).sum() - (table**2).sum() for x in more]
+    moves = [(np.append(table, x) ** 2).sum() - (table**2).sum() for x in more]
     assert max(moves) == pytest.approx(value("diffprivlib-regression-bound"), rel=1e-9)
 
 
@@ -248,26 +235,22 @@ def bits(key: tuple[int, int], size: int) -> np.ndarray:
     return np.concatenate(threefry(key, *np.split(counters, 2)))[:size]
 
 
-def test_threefry_gives_its_authors_numbers():
-    """The known answers of Random123."""
-    for word, known in ((0, (0x6B200159, 0x99BA4EFE)), (0xFFFFFFFF, (0x1CB996FC, 0xBB002BE7))):
-        words = np.array([word], np.uint32)
-        assert tuple(int(x[0]) for x in threefry((word, word), words, words)) == known
-
-
 def test_blocks_of_a_shape_have_the_same_noise_and_others_have_not(monkeypatch):
     drawn = {name: bits((1, 2), math.prod(one)) for name, one in jax_prng_reuse.SHAPES.items()}
-    alike = [
+    several = [
         (a, b)
         for a, b in product(drawn, drawn)
-        if a < b and set(drawn[a].tolist()) & set(drawn[b].tolist())
+        if a < b and len(set(drawn[a].tolist()) & set(drawn[b].tolist())) > 2
     ]
     pairs = [tuple(sorted(pair)) for pair in jax_prng_reuse.same_noise()]
-    several = [pair for pair in alike if len(set(drawn[pair[0]]) & set(drawn[pair[1]])) > 2]
     assert several == pairs == [("second bias", "third bias")]
     assert (drawn["second bias"] == drawn["third bias"]).all()
     monkeypatch.setitem(jax_prng_reuse.SHAPES, "third bias", (33,))
     assert jax_prng_reuse.epsilon() == pytest.approx(jax_prng_reuse.CHARGED, abs=1e-4)
+    # Threefry's known answers, of Random123
+    for word, known in ((0, (0x6B200159, 0x99BA4EFE)), (0xFFFFFFFF, (0x1CB996FC, 0xBB002BE7))):
+        words = np.array([word], np.uint32)
+        assert tuple(int(x[0]) for x in threefry((word, word), words, words)) == known
 
 
 @pytest.mark.parametrize(("records", "weights"), [(100, 10_000), (1_000, 1_000_000)])
@@ -303,22 +286,18 @@ def test_opacus_divides_by_the_number_of_records():
     for records in (opacus_size.RECORDS, opacus_size.RECORDS + 1):
         model = torch.nn.Linear(1, 1)
         data = torch.utils.data.TensorDataset(torch.zeros(records, 1))
-        made: Any = PrivacyEngine().make_private(
-            module=model,
-            optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
-            data_loader=torch.utils.data.DataLoader(data, batch_size=2_000),
-            noise_multiplier=1.0,
-            max_grad_norm=1.0,
-        )
+        how = {"optimizer": torch.optim.SGD(model.parameters(), lr=1.0)}
+        how |= {"data_loader": torch.utils.data.DataLoader(data, batch_size=2_000)}
+        how |= {"noise_multiplier": 1.0, "max_grad_norm": 1.0}
+        made: Any = PrivacyEngine().make_private(module=model, **how)
         sizes.append((made[1].expected_batch_size, len(made[2])))
     assert sizes == [(1_000, 1), (1_001, 1)]
 
 
 def test_means_move_by_a_half_between_one_record_and_two():
     tables = [one for size in range(1, 7) for one in product((0.0, 1.0), repeat=size)]
-    moves = {
-        len(one): max(abs(np.mean([*one, x]) - np.mean(one)) for x in (0.0, 1.0)) for one in tables
-    }
-    all_moves = [abs(np.mean([*one, x]) - np.mean(one)) for one in tables for x in (0.0, 1.0)]
-    assert max(all_moves) == value("smartnoise-mean-sensitivity") == 0.5
-    assert all(move <= 1 / size for size, move in moves.items())
+    moves = [
+        (len(one), abs(np.mean([*one, x]) - np.mean(one))) for one in tables for x in (0.0, 1.0)
+    ]
+    assert max(move for _, move in moves) == value("smartnoise-mean-sensitivity") == 0.5
+    assert all(move <= 1 / size for size, move in moves)

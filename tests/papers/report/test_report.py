@@ -38,22 +38,20 @@ def test_ranges_stand_beside_their_numbers():
 @pytest.mark.parametrize(
     ("row", "shown"),
     [
-        ({"none": 0.5, "none_range": (0.25, 1.0)}, "0.5 (0.25 to 1)"),
-        ({"none": None, "none_range": None}, "–"),
-        ({"mnist": spread([1.0, 2.0])}, "1.5 (1 to 2)"),
-        ({"mnist": spread([2.0])}, "2"),
-        ({"mnist": spread([])}, "–"),
-        ({"adaptive": True}, "yes"),
-        ({"steps": float("inf")}, "none"),
+        ({"none": 0.5, "none_range": (0.25, 1.0)}, ["0.5 (0.25 to 1)"]),
+        ({"none": None, "none_range": None}, ["–"]),
+        ({"mnist": spread([1.0, 2.0])}, ["1.5 (1 to 2)"]),
+        ({"mnist": spread([2.0])}, ["2"]),
+        ({"mnist": spread([])}, ["–"]),
+        ({"adaptive": True}, ["yes"]),
+        ({"steps": float("inf")}, ["none"]),
+        # epsilons are rounded upwards, and other numbers to the nearest
+        ({"epsilon_proven": 3.30840001, "score": 3.30840001}, ["3.309", "3.308"]),
+        ({"charged": 1.00001, "epsilon": "inf"}, ["1.001", "none"]),
     ],
 )
 def test_values_in_words(row, shown):
-    assert grid([row]).rows == [[shown]]
-
-
-def test_epsilons_are_rounded_upwards_and_other_numbers_to_the_nearest():
-    row = {"epsilon_proven": 3.30840001, "charged": 1.00001, "score": 3.30840001, "epsilon": "inf"}
-    assert grid([row], charged="epsilon").rows == [["3.309", "1.001", "3.308", "none"]]
+    assert grid([row], charged="epsilon").rows == [shown]
 
 
 def test_rows_without_a_column_have_a_dash_there():
@@ -105,36 +103,21 @@ def rows_of(stored):
     return [{"run": "<run>", **spread([one["score"] for one in values(stored, "run")])}]
 
 
+CLAIM = {"id": "made_up/two", "where": "abstract", "says": "`1 + 1` is <3", "kind": "equals"}
+CLAIM |= {"stated": 2.0, "compute": lambda: 2.0, "explanation": "It is 2."}
 PAPER = SimpleNamespace(
     NAME="made_up",
     TITLE="Made <up> & small",
     __doc__="A paper.\n\nOf two paragraphs.",
     tables=SimpleNamespace(SHOWN=(Shown("Table 1", ("table_1",), rows_of, {"mean": "per cent"}),)),
-    CLAIMS=(
-        Claim(
-            id="made_up/two",
-            where="abstract",
-            says="`1 + 1` is <3",
-            stated=2.0,
-            kind="equals",
-            compute=lambda: 2.0,
-            explanation="It is 2.",
-        ),
-    ),
+    CLAIMS=(Claim(**CLAIM),),
 )
 
 
 def stored(folder, *, seconds):
     """Two parts, one with samples, and the report of them."""
-    told = {
-        "settings": {},
-        "data": {"digits train": "12ab"},
-        "code": "abc",
-        "device": "cpu",
-        "scale": "small",
-        "python": "3.11.2",
-        "packages": {"numpy": "2.0"},
-    }
+    told = {"settings": {}, "data": {"digits train": "12ab"}, "code": "abc", "device": "cpu"}
+    told |= {"scale": "small", "python": "3.11.2", "packages": {"numpy": "2.0"}}
     where = store.folder("made_up", "table_1", scale="small", results=folder)
     for seed in range(2):
         found = {"score": 1.0 + seed, "epsilon_claimed": 4.0, "epsilon_proven": "inf"}
@@ -162,41 +145,27 @@ class Links(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_shows_tables_samples_claims_and_versions(tmp_path):
-    written = stored(tmp_path, seconds=1.0)
+WORDS = ("Made &lt;up&gt; &amp; small", "Of two paragraphs.", "mean per cent", "numpy 2.0")
+WORDS += ("&lt;run&gt; 1.5 (1 to 2)", "1 + 1 is &lt;3 (abstract)", "holds", "digits train 12ab")
+WORDS += ("2 of 2 runs stored", "run-seed1 1 4 none cpu abc")
+
+
+def test_the_page_shows_everything_needs_no_other_file_and_says_no_time(tmp_path):
+    """Neither how long runs took nor when it was written."""
+    written = stored(tmp_path / "a", seconds=1.0)
     words = " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", " ", written, flags=re.DOTALL).split())
-    for expected in (
-        "Made &lt;up&gt; &amp; small",
-        "Of two paragraphs.",
-        "mean per cent",
-        "&lt;run&gt; 1.5 (1 to 2)",
-        "1 + 1 is &lt;3 (abstract)",
-        "holds",
-        "2 of 2 runs stored",
-        "run-seed1 1 4 none cpu abc",
-        "numpy 2.0",
-        "digits train 12ab",
-    ):
-        assert expected in words, expected
+    assert [one for one in WORDS if one not in words] == []
     assert "<code>1 + 1</code> is &lt;3" in written
-
-
-def test_the_page_needs_no_other_file(tmp_path):
     links = Links()
-    text = stored(tmp_path, seconds=1.0)
-    links.feed(text)
+    links.feed(written)
     assert links.open == []
     assert links.found
-    ids = set(re.findall(r'id="([^"]+)"', text))
+    ids = set(re.findall(r'id="([^"]+)"', written))
     for link in links.found:
         assert link.startswith("data:image/png;base64,") or link.removeprefix("#") in ids
-    assert "url(" not in text
-    assert "<script" not in text
-
-
-def test_the_page_says_no_time(tmp_path):
-    """Neither how long runs took nor when it was written."""
-    assert stored(tmp_path / "a", seconds=1.0) == stored(tmp_path / "b", seconds=987654.0)
+    assert "url(" not in written
+    assert "<script" not in written
+    assert written == stored(tmp_path / "b", seconds=987654.0)
 
 
 @pytest.mark.parametrize("paper", papers.PAPERS, ids=lambda paper: paper.NAME)

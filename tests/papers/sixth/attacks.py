@@ -26,9 +26,8 @@ def scores(rng, trials: int) -> Scores:
         return new_gan(SETTINGS, seed=0, device=torch.device("cpu"))
 
     absent, present = (once(step, gan, world, settings=SETTINGS) for world in worlds)
-    return runs.poisson(
-        rng, trials, shift=shift(absent, present), rate=RATE, steps=SETTINGS.max_steps
-    )
+    shown = shift(absent, present)
+    return runs.poisson(rng, trials, shift=shown, rate=RATE, steps=SETTINGS.max_steps)
 
 
 PUBLISHED = Target(

@@ -18,18 +18,9 @@ from dpkit.training.types import Data
 def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Table 1: how bright the generated digits are (reduced: six steps)."""
     settings = SETTINGS if scale == "paper" else SMALL
+    where = {"device_name": device, "progress": progress, "every": 2}
     runs = [
-        Run(
-            "sixth",
-            "repaired",
-            settings,
-            seed,
-            PUBLIC_SIZE,
-            scale,
-            device_name=device,
-            progress=progress,
-            every=2,
-        )
+        Run("sixth", "repaired", settings, seed, PUBLIC_SIZE, scale, **where)
         for seed in range(seeds)
     ]
     return [run.part(partial(_train, run), prices=partial(_prices, run)) for run in runs]

@@ -38,9 +38,8 @@ class Settings:
         return min(allowed, self.max_steps)
 
     def _released(self, public_size: int):
-        return mechanism(
-            self.sampling, noise_multiplier=self.noise_multiplier, public_size=public_size
-        )
+        noise = self.noise_multiplier
+        return mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
 
 
 SETTINGS = Settings(
