@@ -16,6 +16,7 @@ from small_networks import (
     begun,
     classifier,
     each,
+    gan_of,
     pair,
     private_of,
     run,
@@ -23,7 +24,7 @@ from small_networks import (
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from dpkit import PrivateGan, PrivateImages, PrivateTable
+from dpkit import PrivateImages, PrivateTable
 
 
 @pytest.mark.parametrize(
@@ -157,11 +158,6 @@ def test_rows_that_are_no_tensors_or_come_before_the_loop():
         private.step(each(net), x.numpy(), y)
     with pytest.raises(ValueError, match="takes the batch"):
         private.step(lambda: net(x).sum(1))
-
-
-def gan_of(*networks, **others):
-    own = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16, **others}
-    return PrivateGan(*(networks or pair()), **own)
 
 
 class Norm(Generator):
