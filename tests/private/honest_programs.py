@@ -6,30 +6,24 @@ data; networks are drawn from torch's global generator, and files go to the curr
 """
 
 import copy
-import pickle
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
-import joblib
 import numpy as np
 import torch
-from small_networks import digits, pair
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout, linear
 from torch.optim import SGD, Adam, AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
+from torch.utils.data import DataLoader, TensorDataset
 from tqdm import tqdm
 
-from dpkit import Budget, Private, PrivateGan, PrivateImages
+from dpkit import Budget, Private
 from dpkit.privacy import pld
 from dpkit.privacy.accountants.filters import OverBudget
-from dpkit.private.saved import load
 
 PLAN = {"epsilon": 8, "delta": 1e-5, "steps": 6, "batch_size": 32}
-GAN = {"epsilon": 8, "delta": 1e-5, "batch_size": 32}
 SIX_STEPS = {"steps": 6, "epsilon": 8.0, "finite": True}  # what most programs give
 PROGRAMS = []  # (program, facts, words of its warning)
 
@@ -79,12 +73,6 @@ def facts(private, **others):
     finite = all(bool(part.isfinite().all()) for part in private.net.state_dict().values())
     epsilon = round(private.guarantee().epsilon, 2)
     return {"steps": private.steps_done, "epsilon": epsilon, "finite": finite, **others}
-
-
-def gan_facts(gan, samples, **others):
-    finite = bool(np.isfinite(np.asarray(samples)).all())
-    epsilon = round(gan.guarantee().epsilon, 2)
-    return {"epsilon": epsilon, "finite": finite, "shape": samples.shape, **others}
 
 
 class Trainer:
@@ -253,14 +241,6 @@ def evaluation_between_steps(seed):
 
 
 @program(**SIX_STEPS)
-def public_rows_of_the_same_array_in_the_loss(seed):
-    """x[:50] is public and x[50:] private; the loss subtracts the mean of the public rows."""
-    (x, y), net = rows(seed), mlp()
-    public = x[:50]
-    return run(private_of(net, x[50:], y[50:]), lambda x, y: each(net)(x - public.mean(0), y))
-
-
-@program(**SIX_STEPS)
 def public_rows_of_one_numpy_array(seed):
     """One NumPy array holds both; the loss keeps the logits of a public row small."""
     x, y = (part.numpy() for part in rows(seed))
@@ -299,24 +279,6 @@ def gradient_norm_for_the_log(seed):
         private.optimizer.zero_grad()
         private.step(each(net), x, y)
     return facts(private)
-
-
-@program(**SIX_STEPS, half={"steps": 4, "epsilon": 6.96, "finite": True})
-def loop_in_two_parts(seed):
-    """Four steps in one cell of a notebook, the rest in the next."""
-    net, private = begin(seed)
-    for _, (x, y) in zip(range(4), private, strict=False):
-        private.step(each(net), x, y)
-    half = facts(private)
-    return run(private, each(net)) | {"half": half}
-
-
-@program(**SIX_STEPS, width=6)
-def look_at_shapes_first(seed):
-    """next(iter(private)) shows what a batch is like; then training begins."""
-    net, private = begin(seed)
-    x, _ = next(iter(private))
-    return run(private, each(net)) | {"width": x.shape[1]}
 
 
 @program(**SIX_STEPS)
@@ -366,35 +328,6 @@ def resumed_kernel(seed):
     return made | {"total": round(total, 2)}
 
 
-@program(**SIX_STEPS, same=True, stored=8.0)
-def saved_and_loaded(seed):
-    """private.save writes the network with its statement; another of its kind loads it."""
-    (net, private), other = begin(seed), mlp()
-    run(private, each(net))
-    private.save("net.safetensors", unit="one person")
-    stored = round(load("net.safetensors", other)["epsilon"], 2)
-    return facts(private, same=net[0].weight.equal(other[0].weight), stored=stored)
-
-
-x_train, y_train = rows(7)
-
-
-@program(**SIX_STEPS)
-def global_read_for_its_shape(_seed):
-    """The loss reads the global x_train, but of it only the shape."""
-    net = mlp()
-    private = private_of(net, x_train, y_train)
-    return run(private, lambda x, y: each(net)(x / x_train.shape[1] ** 0.5, y))
-
-
-@program(**SIX_STEPS)
-def closure_that_asks_how_many(seed):
-    """The loss divides its weight decay by len(data)."""
-    (data, labels), net = rows(seed), mlp()
-    private = private_of(net, data, labels)
-    return run(private, lambda x, y: each(net)(x, y) + net[2].weight.square().sum() / len(data))
-
-
 @program(**SIX_STEPS)
 def cells_in_one_namespace(seed):
     """In a notebook all names are global, and cells are run in the order that came to mind."""
@@ -425,15 +358,6 @@ def loss_with_random_augmentation(seed):
     return run(private, lambda x, y: each(net)(dropout(x + 0.1 * torch.randn_like(x), 0.1), y))
 
 
-@program(**SIX_STEPS, first=SIX_STEPS)
-def transforms_by_public_constants(seed):
-    """(x - .5) / .5 is given as transform= in one run, and is part of the loss in another."""
-    net, private = begin(seed, transform=lambda x: (x - 0.5) / 0.5)
-    first = run(private, each(net))
-    net, private = begin(seed)
-    return run(private, lambda x, y: each(net)((x - 0.5) / 0.5, y)) | {"first": first}
-
-
 @program(**SIX_STEPS)
 def partial_as_a_loss(seed):
     """functools.partial binds a power and a public table of targets."""
@@ -445,44 +369,6 @@ def partial_as_a_loss(seed):
     return run(private, partial(distance, torch.eye(2), 2))
 
 
-@program(**SIX_STEPS)
-def module_as_a_loss(seed):
-    """The loss is a module that holds the network and its criterion."""
-    net, private = begin(seed)
-    return run(private, LossModule(net))
-
-
-@program(steps=[6, 6, 6], records=[160, 120, 110])
-def dataset_classes(seed):
-    """A Dataset of one's own is given, then a Subset of it, then a part of a random_split."""
-
-    class Rows(Dataset):
-        def __init__(self):
-            self.x, self.y = rows(seed)
-
-        def __len__(self):
-            return len(self.x)
-
-        def __getitem__(self, index):
-            return self.x[index], int(self.y[index])
-
-    whole, done, records = Rows(), [], []
-    for data in (whole, Subset(whole, range(20, 140)), random_split(whole, [110, 50])[0]):
-        net = mlp()
-        private = private_of(net, data)
-        done.append(run(private, each(net))["steps"])
-        records.append(private.plan.public_size)
-    return {"steps": done, "records": records}
-
-
-@program(**SIX_STEPS, warns="DataLoader")
-def loader_given(seed):
-    """A DataLoader is given, with shuffle=True as ever; its data set is taken."""
-    net = mlp()
-    loader = DataLoader(TensorDataset(*rows(seed)), batch_size=32, shuffle=True, drop_last=True)
-    return run(private_of(net, loader), each(net))
-
-
 @program(**SIX_STEPS, first=SIX_STEPS)
 def numpy_of_two_types(seed):
     """NumPy's float64 is given to a network of single precision, and float32 to one of double."""
@@ -490,18 +376,6 @@ def numpy_of_two_types(seed):
     net, double = mlp(), mlp().double()
     first = run(private_of(net, x.astype(np.float64), y.astype(np.int32)), each(net))
     return run(private_of(double, x, y), each(double)) | {"first": first}
-
-
-@program(**SIX_STEPS)
-def worker_thread(seed):
-    """A worker thread makes the Private and trains, while the main thread waits."""
-
-    def work():
-        net, private = begin(seed)
-        return run(private, each(net))
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
 
 
 @program(**SIX_STEPS)
@@ -529,16 +403,11 @@ def tied_autoencoder(seed):
     return run(private, lambda x: (linear(net(x).tanh(), net.weight.T) - x).square().sum(1))
 
 
-def two_networks():
-    """A generator and a critic of rows."""
-    generator = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6))
-    return generator, nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
-
-
 @program(**SIX_STEPS)
 def wgan_with_penalty_and_samples(seed):
     """critic_step, then a step of the generator; samples are drawn on the way."""
-    generator, critic = two_networks()
+    generator = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6))
+    critic = nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
     of_generator = Adam(generator.parameters(), 1e-3)
     private = private_of(critic, rows(seed)[0])
     for (real,) in private:
@@ -548,45 +417,3 @@ def wgan_with_penalty_and_samples(seed):
         of_generator.step()
         print(generator(torch.randn(2, 4)))
     return facts(private)
-
-
-@program(epsilon=8.0, finite=True, shape=(5, 6), curves=False)
-def gan_pickled_with_joblib(seed):
-    """A fitted PrivateGan, stored by joblib and by pickle, goes on to make samples."""
-    gan = PrivateGan(*two_networks(), **GAN, latent_size=4, loss="bce", n_critic=2)
-    joblib.dump(gan.fit(rows(seed)[0].numpy(), steps=6), "gan.joblib")
-    again = pickle.loads(pickle.dumps(joblib.load("gan.joblib")))
-    return gan_facts(again, again.sample(5), curves=hasattr(again, "curves_"))  # private: left out
-
-
-@program(epsilon=8.0, finite=True, shape=(3, 1, 8, 8))
-def conditional_gan_of_classes(seed):
-    """Generator and critic take labels; samples of the classes that are asked for."""
-    gan = PrivateGan(*pair(seed), **GAN, latent_size=16, classes=10, loss="hinge")
-    gan.fit(*digits(), steps=6, progress=False)
-    print(gan.statement(unit="one customer"))
-    return gan_facts(gan, gan.sample([0, 1, 1]))
-
-
-@program(epsilon=8.0, finite=True, shape=(4, 6), charged_once=True)
-def gan_with_checkpoint_and_budget(seed):
-    """The cell is run again: the checkpoint is found, and the Budget is charged once."""
-    shares = []
-    for _ in range(2):
-        budget = Budget("budget.json", epsilon=10, delta=1e-5)
-        gan = PrivateGan(*two_networks(), **GAN, latent_size=4)
-        gan.fit(rows(seed)[0], steps=5, checkpoint="run.pt", budget=budget)
-        shares.append(budget.share_spent())
-    return gan_facts(gan, gan.sample(4), charged_once=shares[0] == shares[1] > 0)
-
-
-@program(epsilon=1.0, finite=True, shape=(4, 1, 4, 4))
-def images_with_budget(seed):
-    """PrivateImages of tiny pictures, fitted twice on one Budget, and pickled."""
-    rng = np.random.default_rng(seed)
-    x, y = rng.random((200, 4, 4), dtype=np.float32), rng.integers(3, size=200)
-    for _ in range(2):
-        budget = Budget("budget.json", epsilon=4, delta=1e-5)
-        images = PrivateImages(classes=3, epsilon=1, delta=1e-5).fit(x, y, budget=budget)
-    again = pickle.loads(pickle.dumps(images))
-    return gan_facts(again, again.sample([0, 1, 2, 2]))

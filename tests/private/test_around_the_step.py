@@ -58,6 +58,7 @@ def test_empty_batches_cannot_be_skipped():
             assert next(iter(private))[0] is x
         private.step(each(net), x, y)
     assert empty  # but for 1 run in 10^8: (1 - 1 / e)^40
+    assert all(p.isfinite().all() for p in net.parameters())
 
 
 def test_two_threads_do_not_use_one_batch_twice():
