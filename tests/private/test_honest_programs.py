@@ -1,8 +1,9 @@
 """Small training programs, each of one habit of ordinary and honest researchers.
 
 `PROGRAMS` holds each with the facts that it must give, which depend on neither chance nor
-processor, and with words of the warning that it gives, if any; of others none is warned. A program takes the seed of its
-data; networks are drawn from torch's global generator, and files go to the current folder.
+processor, and with words of the warning that it gives, if any: nothing else is warned of. A program
+takes the seed of its data; networks are drawn from torch's global generator, and files go to the
+current folder.
 """
 
 import copy
