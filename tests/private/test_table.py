@@ -207,8 +207,7 @@ def test_columns_that_cannot_be_are_refused(column: object, message: str):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epsilon": 0}, "epsilon must be a finite number > 0"),
-        ({"epsilon": float("nan")}, "epsilon must be a finite number > 0"),
+        *(({"epsilon": bad}, "epsilon must be a finite number > 0") for bad in (0, float("nan"))),
         ({"delta": 1}, "delta must lie in"),
         ({"target": "income"}, "target must be one of age, rate, sex, paid; got 'income'"),
         ({"public_size": 0}, "public_size must be an integer >= 1"),
