@@ -4,25 +4,21 @@ Images here are made up, or the embedded digits.
 """
 
 from collections.abc import Callable
-from math import exp, sqrt
+from functools import partial
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-import peers
 import pytest
-from peer_settings import Setting, subject_name
 from scipy import stats
-from scipy.optimize import root_scalar
-from scipy.special import ndtr
 
-from dpkit.privacy import gdp, normals, pld
+from dpkit.privacy import Gaussian, Release, normals, pld
 from dpkit.synthesizers import class_moments, random_features
 from dpkit.synthesizers.class_moments import MomentsSettings, Sums, noised, sums
 from dpkit.synthesizers.random_features import FeaturesSettings
 from dpkit.synthesizers.records import checked
 
 CLASSES, SHAPE = 3, (1, 4, 5)
-DELTA = 1e-5
 
 
 class Baseline(NamedTuple):
@@ -222,42 +218,30 @@ def test_what_is_released_has_no_digits_that_tell_which_noise_was_possible(other
     assert (found.seconds == found.seconds.transpose(0, 2, 1)).all()
 
 
-def exact_epsilon(noise: float, delta: float) -> float:
-    """Balle, Wang 2018, Thm 8: the epsilon at which a Gaussian's delta is this one."""
-
-    def excess(epsilon: float) -> float:
-        half, rest = 1 / (2 * noise), epsilon * noise
-        return float(ndtr(half - rest) - exp(epsilon) * ndtr(-half - rest)) - delta
-
-    return root_scalar(excess, bracket=(0, 100), xtol=1e-12).root
-
-
 @both
-@pytest.mark.parametrize("noise", [0.7, 1.0, 3.73, 20.0])
-def test_epsilon_is_the_gaussians_by_its_exact_formula(baseline, noise):
-    ledger = baseline.settings(noise).ledger()
-    exact = exact_epsilon(noise, DELTA)
-    certified = pld.epsilon(ledger, delta=DELTA)
-    assert exact * (1 - 1e-9) <= certified.epsilon <= exact * (1 + 2e-3)
-    assert certified.adjacency == "add-remove"
-    assert gdp.epsilon(ledger, delta=DELTA).epsilon == pytest.approx(exact, rel=1e-6)
+@pytest.mark.parametrize("noise", [0.7, 20.0])
+def test_one_gaussian_of_that_noise_is_charged_and_nothing_proven_without(baseline, noise):
+    assert baseline.settings(noise).ledger() == [Release(Gaussian(noise))]
+    assert pld.epsilon(baseline.settings(0.0).ledger(), delta=1e-5).epsilon == np.inf
 
 
-@both
-@pytest.mark.parametrize("noise", [0.5, 1.0, 4.0])
-def test_epsilon_is_the_one_that_dp_accounting_finds(baseline, noise):
-    """Its stored answers: a bound from below and one from above, apart by its grid."""
-    setting = Setting(1.0, noise, 1, DELTA)
-    answer = peers.stored()["answers"]["dp_accounting_pld"][subject_name(setting)]
-    found = pld.epsilon(baseline.settings(noise).ledger(), delta=DELTA)
-    low, high = float(answer["optimistic"]), float(answer["pessimistic"])
-    assert low * (1 - 2e-3) <= found.epsilon <= high * (1 + 2e-3)
-    assert high - low < 0.01 * high
-
-
-@both
-def test_without_noise_nothing_is_proven(baseline):
-    assert pld.epsilon(baseline.settings(0.0).ledger(), delta=DELTA).epsilon == np.inf
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
+@pytest.mark.parametrize(
+    "settings_for",
+    [
+        *(partial(class_moments.settings_for, components=n, public_size=60_000) for n in (1, 4)),
+        partial(class_moments.settings_for, public_size=60_000),
+        partial(random_features.settings_for, features=100),
+    ],
+    ids=["one component", "four", "as many as fit", "random features"],
+)
+def test_settings_for_an_epsilon_cost_it_and_hardly_less(epsilon, settings_for):
+    settings = settings_for(epsilon, delta=1e-5, classes=10, shape=(1, 28, 28))
+    asked = {"classes": 10, "shape": (1, 28, 28), **settings_for.keywords}
+    asked.pop("public_size", None)
+    assert {name: getattr(settings, name) for name in asked} == asked
+    found = pld.epsilon(settings.ledger(), delta=1e-5).epsilon
+    assert 0.995 * epsilon <= found <= epsilon
 
 
 @both

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import root_scalar
-from scipy.special import ndtr
 
-from dpkit.privacy import normals, pld
+from dpkit.privacy import Gaussian, Release, normals, pld
 from dpkit.synthesizers import marginals as consistent
 from dpkit.synthesizers.marginals import (
     MarginalsSettings,
@@ -74,19 +73,9 @@ def test_noise_is_as_large_as_priced(monkeypatch):
     assert stats.kstest(noise, "norm").pvalue > 5e-8
 
 
-def test_the_ledger_is_one_gaussian_of_the_closed_form_and_proves_nothing_without_noise():
-    """Balle, Wang 2018, Thm 8, solved for epsilon, is between the certified bounds."""
-    settings = MarginalsSettings(SIZES, target=3, noise_multiplier=1.3)
-
-    def delta(eps: float) -> float:
-        less, more = 1 / 2.6 - eps * 1.3, -1 / 2.6 - eps * 1.3
-        return float(ndtr(less) - np.exp(eps) * ndtr(more))
-
-    exact = root_scalar(lambda eps: delta(eps) - 1e-5, bracket=(0, 20)).root
-    found = pld.epsilon(settings.ledger(), delta=1e-5)
-    assert found.lower <= exact <= found.epsilon
-    assert found.epsilon == pytest.approx(exact, rel=2e-3)
-    assert found.adjacency == "add-remove"
+def test_one_gaussian_is_charged_and_nothing_proven_without_noise():
+    charged = replace(QUIET, noise_multiplier=1.3).ledger()
+    assert charged == [Release(Gaussian(1.3))]
     assert pld.epsilon(QUIET.ledger(), delta=1e-5).epsilon == float("inf")
 
 
