@@ -23,8 +23,9 @@ from dpkit.privacy import Release, SampledGaussian, pld, rdp
 from dpkit.privacy.clipping import GroupClipping
 
 Z = math.sqrt(2 * math.log(1.25e4)) / 4  # the paper's 1.0859
-VALUES = {"groups": 7, "noise_multiplier": Z, "devices": 4, "noise": CHARGED, "iterations": 560}
-computed = partial(GroupDirections.compute, **VALUES)
+computed = partial(
+    GroupDirections.compute, groups=7, noise_multiplier=Z, devices=4, noise=CHARGED, iterations=560
+)
 CLAIMS = {claim.id.removeprefix("dpgan/"): claim for claim in claims.CLAIMS}
 HIDDEN = {"groups": 9, "noise_multiplier": 0.344, "noise": ADDED, "devices": 1}
 
@@ -144,7 +145,7 @@ def test_an_order_without_a_price_is_never_the_least(monkeypatch):
 
 def test_controls_start_at_the_paper_and_come_back_to_it(explorer):
     controls = explorer.values
-    assert {name: c.value for name, c in controls.items()} == pytest.approx(VALUES)
+    assert {name: c.value for name, c in controls.items()} == pytest.approx(computed.keywords)
     slider = controls["noise_multiplier"]
     assert Z in slider.stops
     steps = controls["iterations"]

@@ -13,16 +13,16 @@ from dpkit.course.explorers.loss_noise import TOP, holds_to
 from dpkit.papers.rdp_gan import theorems
 from dpkit.privacy import Release, SampledGaussian, pld
 
-VALUES = {
-    "noise_std": 10.0,
-    "largest_loss": 20.0,
-    "batch": 64,
-    "records": 20_000,
-    "discriminator_steps": 5,
-    "iterations": 1000.0,
-    "order": 2.0,
-}
-computed = partial(LossNoise.compute, **VALUES)
+computed = partial(
+    LossNoise.compute,
+    noise_std=10.0,
+    largest_loss=20.0,
+    batch=64,
+    records=20_000,
+    discriminator_steps=5,
+    iterations=1000.0,
+    order=2.0,
+)
 FAILING = {"noise_std": 0.3, "largest_loss": 150.0, "order": 64.0, "discriminator_steps": 10}
 
 
@@ -111,7 +111,7 @@ def test_no_value_where_the_condition_fails(explorer):
 
 def test_order_2_is_on_the_slider(explorer):
     slider = explorer.values["order"]
-    assert VALUES["order"] in slider.stops
+    assert computed.keywords["order"] in slider.stops
     assert slider.stops[-1] == 64
     by_order = [computed(order=2.0 + d)["theorem_4"] for d in (-0.1, 0.0, 0.1)]
     assert min(by_order) == by_order[1]

@@ -27,8 +27,9 @@ from dpkit.papers.small_images.settings import (
 from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, pld, rdp
 
 RATE, DELTA = 128 / 60_000, 1e-5
-VALUES = {"figure": "figure_1", "axis": "charged", "steps": 3_000}
-computed = partial(ScoreAgainstEpsilon.compute, **VALUES, stored={})
+computed = partial(
+    ScoreAgainstEpsilon.compute, figure="figure_1", axis="charged", steps=3_000, stored={}
+)
 PNG = b"\x89PNG"
 
 
