@@ -326,8 +326,7 @@ def test_bad_codes_are_refused(codes, message):
         ({"sizes": (900, 900, 900), "target": 0}, "merge categories"),
         ({"target": 4}, r"target must lie in \[0, 3\], got 4"),
         ({"target": -1}, "target must be an integer >= 0"),
-        ({"noise_multiplier": float("nan")}, "noise_multiplier must be a finite number >= 0"),
-        ({"noise_multiplier": -1.0}, "noise_multiplier must be a finite number >= 0"),
+        *(({"noise_multiplier": bad}, "must be a finite number >= 0") for bad in (np.nan, -1.0)),
         ({"noise_multiplier": 1e-12}, "noise_multiplier must lie in"),
     ],
 )
@@ -336,13 +335,10 @@ def test_bad_settings_are_refused(change, message):
         replace(QUIET, **change)
 
 
-@pytest.mark.parametrize("size", [0, -1, 2.5, float("nan")])
-def test_a_bad_public_size_is_refused(size):
-    with pytest.raises(ValueError, match="public_size must be an integer >= 1"):
-        fit(records(5), settings=QUIET, public_size=size, rng=rng())
-
-
-def test_noisy_counts_that_are_not_finite_and_a_bad_number_of_rows_are_refused():
+def test_a_bad_public_size_noisy_counts_that_are_not_finite_and_bad_numbers_of_rows_are_refused():
+    for size in (0, -1, 2.5, float("nan")):
+        with pytest.raises(ValueError, match="public_size must be an integer >= 1"):
+            fit(records(5), settings=QUIET, public_size=size, rng=rng())
     with pytest.raises(ValueError, match="noisy must be 44 finite counts"):
         model_from(np.full(QUIET.cells, np.nan), settings=QUIET, public_size=5)
     model = fit(records(5), settings=QUIET, public_size=5, rng=rng())
