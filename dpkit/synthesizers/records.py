@@ -137,7 +137,8 @@ def checked_labels(
 ) -> Labels:
     """Labels as int64, (records,): integers in 0 .. classes - 1 (ValueError otherwise).
 
-    There must be as many as `records`, or any number where that is None.
+    There must be as many as `records`; where that is None they are asked for, not private, and
+    there may be any number.
     """
     found = np.asarray(labels)
     if not found.size:
@@ -150,8 +151,9 @@ def checked_labels(
         )
     fine = (found >= 0) & (found < classes)
     if not fine.all():
+        private = "" if records is None else f"; {checks.TO_YOURSELF}"
         raise ValueError(
             f"{name} must lie in 0..{classes - 1}, got {found[~fine][0]}; number the classes from "
-            f"0, by a list that is public; {checks.TO_YOURSELF}"
+            f"0, by a list that is public{private}"
         )
     return found.astype(np.int64)

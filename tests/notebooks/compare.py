@@ -39,15 +39,13 @@ def compare(
     environment.pop("DPKIT_DATA", None)
     # where the plugin lies, and this checkout's dpkit, whichever is installed
     environment["PYTHONPATH"] = f"{Path(__file__).resolve().parent}{os.pathsep}{CHECKOUT}"
-    return subprocess.run(
-        command(folder, workers),
-        cwd=CHECKOUT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    return tests_of(command(folder, workers), environment)
+
+
+def tests_of(command: list[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """What a run of pytest says and returns."""
+    said = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run(command, cwd=CHECKOUT, env=env, check=False, **said)
 
 
 def main() -> int:

@@ -76,8 +76,7 @@ def run(source: Path) -> Ran:
     seconds = time.monotonic() - began
     notebook = cleaned(notebook)
     refuse_volatile(notebook)
-    known = [value for value in peak if value > 0]
-    return Ran(notebook, seconds, max(known) if known else None)
+    return Ran(notebook, seconds, max(peak, default=0) or None)
 
 
 def new_client(notebook: NotebookNode, folder: Path) -> NotebookClient:

@@ -25,7 +25,9 @@ from pairs import NOTEBOOKS
 README = Path(__file__).resolve().parents[2] / "README.md"
 TIME = re.compile(r"(\*\*Time\*\* )(an?|\d+) (second|minute)s?\b")
 MEMORY = re.compile(r"(\*\*Memory\*\* )(\d+) MB\b")
-UNITS = {"second": 1, "minute": 60}
+# README's row of a notebook: all before its last two cells, and those
+ROW = r"^(\| \[{}\]\(.*) \| (\d+) (s|min) \| (\d+) MB \|$"
+UNITS = {"second": 1, "s": 1, "minute": 60, "min": 60}
 
 
 class Figures(NamedTuple):
@@ -86,23 +88,16 @@ def with_figures(text: str, new: Figures) -> str:
     return MEMORY.sub(rf"\g<1>{new.megabytes} MB", text)
 
 
-def row_of(name: str) -> re.Pattern[str]:
-    """README's row of the notebook `name`: all before its last two cells, and those."""
-    return re.compile(
-        rf"^(\| \[{re.escape(name)}\]\(.*) \| (\d+) (s|min) \| (\d+) MB \|$", re.MULTILINE
-    )
-
-
 def in_table(readme: str, name: str) -> Figures:
     """The figures in README's row of a notebook; Unstated where it has not exactly one."""
-    found = row_of(name).findall(readme)
+    found = re.findall(ROW.format(re.escape(name)), readme, re.MULTILINE)
     if len(found) != 1:
         raise Unstated(
             f"README's table needs one row `| [{name}](...) | question | N s | N MB |`,"
             f" and has {len(found)}"
         )
     _, count, unit, megabytes = found[0]
-    return Figures(int(count) * (60 if unit == "min" else 1), int(megabytes))
+    return Figures(int(count) * UNITS[unit], int(megabytes))
 
 
 def with_row(readme: str, name: str, new: Figures) -> str:
@@ -110,7 +105,8 @@ def with_row(readme: str, name: str, new: Figures) -> str:
     if in_table(readme, name) == new:
         return readme
     time = f"{new.seconds} s" if new.seconds <= 120 else f"{new.seconds // 60} min"
-    return row_of(name).sub(rf"\g<1> | {time} | {new.megabytes} MB |", readme)
+    row = rf"\g<1> | {time} | {new.megabytes} MB |"
+    return re.sub(ROW.format(re.escape(name)), row, readme, flags=re.MULTILINE)
 
 
 def measure(source: Path, readme: Path = README) -> Figures:

@@ -9,7 +9,6 @@ does. (One library at a time: threads that wait for each other in a queue cost h
 
 import argparse
 import os
-import subprocess
 import sys
 
 import compare
@@ -32,19 +31,6 @@ PROCESSORS = {  # what sets the libraries' code paths and threads
 }
 
 
-def stored_values(workers: int, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """The tests marked `stored`, but for the slow ones."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "stored and not slow", "-n", str(workers)],
-        cwd=compare.CHECKOUT,
-        env=os.environ | variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("processor", choices=PROCESSORS)
@@ -53,8 +39,9 @@ def main() -> int:
     variables = PROCESSORS[arguments.processor]
     print(f"Processor {arguments.processor}: {variables}", flush=True)
     failed = False
+    stored = [sys.executable, "-m", "pytest", "-q", "-m", "stored and not slow"]
     for result in (
-        stored_values(arguments.workers, variables),
+        compare.tests_of([*stored, "-n", str(arguments.workers)], os.environ | variables),
         compare.compare(workers=arguments.workers, variables=variables),
     ):
         lines = result.stdout.splitlines()

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from small_networks import digits, pair
+from small_networks import X, Y, gan_of
 
-from dpkit import Budget, PrivateGan
+from dpkit import Budget
 from dpkit.private import gan
 from dpkit.training import Checkpoints, spent
 
@@ -35,21 +35,9 @@ def ended_after(steps: int, end: Callable[[], None]):
 
 def fitted(checkpoint: Path, budget: Path) -> dict:
     """What was fitted, and what it cost."""
-    x, y = digits()
-    gan = PrivateGan(
-        *pair(),
-        epsilon=8,
-        delta=1e-5,
-        classes=10,
-        latent_size=16,
-        n_critic=2,
-        batch_size=32,
-        reproducible_seed=5,
-    )
-    shared = Budget(budget, epsilon=20, delta=1e-5)
-    gan.fit(
-        x, y, steps=STEPS, checkpoint=Checkpoints(checkpoint, every=5, reserve=8), budget=shared
-    )
+    gan = gan_of(n_critic=2, batch_size=32, reproducible_seed=5)
+    kept = Checkpoints(checkpoint, every=5, reserve=8)
+    gan.fit(X, Y, steps=STEPS, checkpoint=kept, budget=Budget(budget, epsilon=20, delta=1e-5))
     digest = hashlib.sha256()
     for name, tensor in sorted(gan.generator_.state_dict().items()):
         digest.update(name.encode() + tensor.numpy().tobytes())

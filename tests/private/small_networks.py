@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from dpkit import Private
+from dpkit import Private, PrivateGan
 from dpkit.training import seeded
 
 
@@ -84,6 +84,12 @@ def private_of(
     net = classifier() if net is None else net
     optimizer = optimizer or torch.optim.SGD(net.parameters(), rate)
     return Private(net, optimizer, *(data or (FLAT, Y)), **{**PLAN, **others})
+
+
+def gan_of(generator: Any = None, critic: Any = None, **others: Any) -> PrivateGan:
+    """A PrivateGan of these networks, by default those of `pair`."""
+    own = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16, **others}
+    return PrivateGan(generator or pair()[0], critic or pair()[1], **own)
 
 
 def begun(*data: Any, net: Any = None, **others: Any) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.sparse import csr_array, csr_matrix
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import ChainDataset, DataLoader, Dataset, Subset, TensorDataset
 
 from dpkit import datasets
 from dpkit.private.data import checksum, data_for, examples, labels_for, signed, tensors
@@ -28,24 +28,14 @@ class Squares(Dataset):
         return self.item(index)
 
 
-class Endless(IterableDataset):
-    def __iter__(self):
-        return iter([])
-
-
 def test_arrays_lists_and_series_are_taken_and_labels_become_int64():
     for y in (Y, Y.tolist(), pd.Series(Y), torch.tensor(Y), Y.astype(np.uint8)):
         x, labels = tensors(X, y)
         assert x.tolist() == X.tolist()
         assert labels.dtype == torch.int64
         assert labels.tolist() == Y.tolist()
-
-
-def test_reversed_and_swapped_arrays_are_taken():
-    (x,) = tensors(X[::-1])
-    (swapped,) = tensors(X.astype(">f4"))
-    assert x.tolist() == X[::-1].tolist()
-    assert swapped.tolist() == X.tolist()
+    for rows in (X[::-1], X.astype(">f4")):
+        assert tensors(rows)[0].tolist() == rows.tolist()
 
 
 def test_a_memory_mapped_array_is_not_copied(tmp_path):
@@ -101,26 +91,18 @@ def test_bytes_become_floats_and_other_data_stay():
     assert of(torch.zeros(1, 2)).transform is None
 
 
-def shape_of(features, transform=None):
-    like = torch.zeros(1)
-    data = data_for(features, Y4, like=like, public_size=4, transform=transform)
-    return tuple(examples(data, rng=torch.Generator().manual_seed(0), memory=()).shape[1:])
+def test_images_as_floats_up_to_255_are_warned_of_once_and_others_and_tables_are_not(recwarn):
+    def shape_of(features, transform=None):
+        data = data_for(features, Y4, like=torch.zeros(1), public_size=4, transform=transform)
+        return tuple(examples(data, rng=torch.Generator().manual_seed(0), memory=()).shape[1:])
 
-
-def test_images_as_floats_up_to_255_are_warned_of_once():
     pixels = torch.arange(256.0).reshape(4, 1, 8, 8)
     with pytest.warns(UserWarning, match=r"far outside.*uint8 images.*keep it to") as seen:
         assert shape_of(pixels) == (1, 8, 8)
     assert len(seen) == 1
-
-
-def test_images_in_range_scaled_or_standardised_and_tables_are_not_warned_of(recwarn):
-    pixels = torch.arange(256.0).reshape(4, 1, 8, 8)
-    shape_of(signed(pixels))
-    shape_of(pixels.to(torch.uint8))
     shape_of(pixels, transform=signed)
-    shape_of(pixels / 40 - 3)
-    shape_of(pixels.reshape(4, 64))
+    for other in (signed(pixels), pixels.byte(), pixels / 40 - 3, pixels.reshape(4, 64)):
+        shape_of(other)
     assert not recwarn.list
 
 
@@ -136,16 +118,13 @@ def test_images_in_range_scaled_or_standardised_and_tables_are_not_warned_of(rec
         ((X, ["cat", "dog", "dog", "cat"]), TypeError, "number labels from 0"),
         ((X, np.array([None, 1, 2, 3], dtype=object)), TypeError, "not numbers"),
         ((X, Y[:3]), ValueError, "equally many records"),
-        ((X[:0],), ValueError, "there are no records"),
-        ((X[:0], Y[:0]), ValueError, "there are no records"),
-        (([],), ValueError, "there are no records"),
+        *((none, ValueError, "there are no records") for none in ((X[:0],), (X[:0], Y[:0]), ([],))),
         ((X, Y[:0]), ValueError, "equally many records"),
         (("pictures",), TypeError, "not numbers.*from a folder by dpkit.datasets.image_folder"),
         ((Path("pictures"),), TypeError, "from a folder by dpkit.datasets.image_folder"),
         ((np.ma.masked_array(X, X == 7),), TypeError, "x is a masked array"),
         ((X, np.ma.masked_array(Y, Y == 1)), TypeError, "y is a masked array"),
-        ((csr_matrix(X),), TypeError, r"x is sparse.*toarray\(\)"),
-        ((csr_array(X),), TypeError, r"x is sparse.*toarray\(\)"),
+        *(((of(X),), TypeError, r"x is sparse.*toarray\(\)") for of in (csr_matrix, csr_array)),
         ((np.array(3.0),), ValueError, "example first"),
         ((np.where(X == 7, np.nan, X),), ValueError, "first in record 2"),
         ((np.where(X == 0, np.inf, X),), ValueError, "NaN or infinite"),
@@ -154,7 +133,7 @@ def test_images_in_range_scaled_or_standardised_and_tables_are_not_warned_of(rec
         ((torch.eye(4).to_sparse(),), TypeError, r"x is sparse.*to_dense\(\)"),
         ((TensorDataset(torch.zeros(0, 2)),), ValueError, "there are no records"),
         ((Subset(Squares(), []),), ValueError, "there are no records"),
-        ((Endless(),), TypeError, "IterableDataset"),
+        ((ChainDataset([]),), TypeError, "IterableDataset"),
         ((Squares(lambda index: {"x": 1}),), TypeError, "dictionaries"),
         ((Squares(lambda index: object()),), TypeError, "ToTensor"),
         ((Squares(lambda index: torch.zeros(index)),), ValueError, "one shape"),

@@ -2,10 +2,11 @@
 
 import json
 import sys
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import small_networks
 import torch
 from safetensors import safe_open
 from sklearn.base import clone
@@ -13,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from small_networks import Critic, Generator, X, Y, pair, private_of
 from torch import nn
 
-from dpkit import Budget, PrivateGan
+from dpkit import Budget
 from dpkit.audit.training.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import release
@@ -23,11 +24,10 @@ from dpkit.training import generator_on
 from dpkit.training.checkpoint import read_saved
 
 CPU = torch.device("cpu")
-SMALL = {"classes": 10, "latent_size": 16, "batch_size": 64, "n_critic": 2}
 
 
 def gan_of(*networks, **others):
-    return PrivateGan(*(networks or pair()), epsilon=8, delta=1e-5, **{**SMALL, **others})
+    return small_networks.gan_of(*networks, **{"batch_size": 64, "n_critic": 2, **others})
 
 
 @pytest.fixture(scope="module")
@@ -72,26 +72,15 @@ def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, m
     assert torch.equal(*generators)
 
 
-OTHERWISE = pytest.mark.slow("a loss that treats records without labels otherwise")
-
-
-@OTHERWISE
+@pytest.mark.slow("a loss that treats records without labels otherwise")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_check_of_steps_finds_nothing_without_labels(loss):
     """With labels: tests/audit/training/test_check_step.py."""
     gan = gan_of(loss=loss, classes=None, n_critic=1, max_grad_norm=0.3)
     settings = gan_settings(gan, records=99, steps=3)
     x, y = X[:6], Y[:6]
-    report = check_step(
-        step,
-        lambda: new_gan(*pair(), settings),
-        x,
-        y,
-        settings=settings,
-        charged=settings.plan.ledger(1),
-        sensitivity=0.3,
-        steps=2,
-    )
+    given = {"settings": settings, "charged": settings.plan.ledger(1), "sensitivity": 0.3}
+    report = check_step(step, lambda: new_gan(*pair(), settings), x, y, **given, steps=2)
     report.raise_if_found()
     assert 0.5 < report.replaced <= 2.00001
     assert 0.5 < report.dropped <= 1.00001
@@ -225,38 +214,26 @@ def test_no_step_is_nothing_to_state_or_to_save(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_bytes_and_networks_in_double_precision_are_taken_as_they_are():
+def test_mapped_bytes_and_networks_in_double_precision_are_taken_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpkit.private.data.SMALL", 0)
+    np.save(tmp_path / "x.npy", ((X + 1) * 127.5).byte().numpy())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     gan = gan_of(*(net.double() for net in pair()))
-    made = gan.fit(((X + 1) * 127.5).to(torch.uint8), Y, steps=2).sample([0])
+    made = gan.fit(mapped, Y, steps=2, checkpoint=tmp_path / "run.pt").sample([0])
     assert made.abs().max() <= 1
     assert made.dtype == torch.float64
 
 
-class Board:
-    """A TensorBoard writer that remembers."""
-
-    def __init__(self, folder):
-        self.folder, self.seen, self.closed = folder, [], False
-        boards.append(self)
-
-    def add_scalar(self, name, value, step):
-        self.seen.append((name, step))
-
-    def close(self):
-        self.closed = True
-
-
-boards = []
-
-
 def test_curves_and_tensorboard_have_each_step(monkeypatch, tmp_path):
-    writer = SimpleNamespace(SummaryWriter=Board)
+    writer = Mock()
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", writer)
     curves = gan_of().fit(X, Y, steps=3, log_dir=tmp_path).curves_
-    board = boards.pop()
-    assert (board.folder, board.closed) == (str(tmp_path), True)
-    assert [step for name, step in board.seen if name == "critic_loss"] == [1, 2, 3]
-    assert [step for name, step in board.seen if name == "generator_loss"] == [2]
+    writer.SummaryWriter.assert_called_once_with(str(tmp_path))
+    board = writer.SummaryWriter.return_value
+    board.close.assert_called_once_with()
+    seen = [(name, step) for (name, _, step), _ in board.add_scalar.call_args_list]
+    assert [step for name, step in seen if name == "critic_loss"] == [1, 2, 3]
+    assert [step for name, step in seen if name == "generator_loss"] == [2]
     assert list(curves["step"]) == [1, 2, 3]
     assert curves["generator_loss"].notna().sum() == 1
     assert curves["clipped"].between(0, 1).all()
@@ -311,10 +288,6 @@ class Forgets(Generator):
         self.register_buffer("shift", torch.zeros(()), persistent=False)
 
 
-def without_numbers(x: torch.Tensor) -> torch.Tensor:
-    return x.log()
-
-
 def test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted(fitted, tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
     other = tmp_path / "other.pt"
@@ -322,7 +295,7 @@ def test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted(fi
     (tmp_path / "file").touch()
     mine, below = tmp_path / "mine.pt", tmp_path / "file" / "run.pt"
     for changed, checkpoint, error in (
-        ({"transform": without_numbers}, None, "NaN or infinite"),
+        ({"transform": torch.log}, None, "NaN or infinite"),
         ({"transform": lambda x: x / 2}, mine, "another process can compare"),
         ({}, other, "another run"),
         ({}, below, "file"),
@@ -339,11 +312,3 @@ def test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted(fi
     for _ in range(2):
         gan_of(transform=torch.tanh).fit(X, Y, steps=2, checkpoint=mine, budget=budget)
     assert len(json.loads((tmp_path / "budget.json").read_text())["runs"]) == 1
-
-
-def test_a_memory_mapped_array_is_trained_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpkit.private.data.SMALL", 0)
-    np.save(tmp_path / "x.npy", ((X + 1) * 127.5).byte().numpy())
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    gan = gan_of().fit(mapped, Y, steps=2, checkpoint=tmp_path / "run.pt")
-    assert gan.sample([0]).isfinite().all()

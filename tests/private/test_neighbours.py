@@ -6,7 +6,6 @@ statement, and is named at the end of this file.
 """
 
 import copy
-import itertools
 import pickle
 import warnings
 from functools import partial
@@ -17,14 +16,12 @@ import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
-from small_networks import FLAT, Critic, Generator, X, Y, begun, classifier, each, private_of, run
+from small_networks import FLAT, Critic, X, Y, begun, classifier, each, gan_of, private_of, run
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from dpkit import Budget, PrivateGan, PrivateTable
-from dpkit.private import saved
+from dpkit import Budget, PrivateTable
 from dpkit.training import generator_on, noised
-from dpkit.training.gradients.independence import ReadsData
 from dpkit.training.gradients.unsupported import MixesExamples
 
 pytestmark = pytest.mark.torch
@@ -51,11 +48,6 @@ def test_a_batch_that_does_not_fit_in_memory_is_not_left_out():
     assert run(private).steps_done == 4
 
 
-def test_batches_are_not_drawn_ahead():
-    with pytest.raises(RuntimeError, match="no step was made on the last batch"):
-        list(itertools.islice(private_of(), 8))
-
-
 # B. One batch, two releases
 
 
@@ -70,36 +62,6 @@ def test_neither_parts_of_a_batch_nor_one_draw_serve_two_steps():
     next(iter(second))
     with pytest.raises(ValueError, match="of the batch just drawn"):
         second.step(each(second.net), x, y)
-
-
-def test_each_call_of_noised_draws_its_own_noise():
-    """Averaging four of them is four releases: `check_step` counts them."""
-    rng, sums = generator_on(CPU), [torch.zeros(50)]
-    made = [noised(sums, noise_std=1.0, rng=rng)[0] for _ in range(4)]
-    assert len({tuple(one.tolist()) for one in made}) == 4  # but for a chance below 2^-200
-
-
-# C. Stops, and what is kept, by private values
-
-
-def test_the_best_step_by_a_private_loss_is_noticed(tmp_path):
-    private, kept = private_of(net := classifier()), []
-    for x, y in private:
-        private.step(each(net), x, y)
-        kept.append(copy.deepcopy(net.state_dict()))
-    net.load_state_dict(kept[int(private.curves.loss[:-1].argmin())])
-    with pytest.warns(UserWarning, match="have changed since the last step"):
-        private.save(tmp_path / "net.safetensors")
-    facts = saved.load(tmp_path / "net.safetensors", classifier())
-    assert "from released values and public numbers alone" in facts["statement"]
-
-
-def test_a_stop_by_the_clock_says_what_it_may_have_followed():
-    """Time grows with batch sizes. The words do not tell when it was."""
-    private = run(private_of(), steps=1)
-    stopped = private.statement()
-    assert "where released values or public numbers alone decided that" in stopped
-    assert run(private).statement() == stopped
 
 
 # D. A budget forks
@@ -117,38 +79,32 @@ def test_each_folder_that_a_job_runs_in_does_not_make_its_own_budget(tmp_path, m
     assert budget.share_spent() > 0
 
 
-# E. Charged and not run, run and not charged
-
-
-def test_what_is_never_run_costs_nothing_and_weights_that_leave_after_a_step_are_charged(tmp_path):
-    """Whoever ends here, by exit or by a kill, has the whole plan in the file."""
-    budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
-    assert "No step was made yet" in private_of(budget=budget).statement()
-    next(iter(private_of(budget=budget)))
-    assert budget.share_spent() == 0
-    run(private_of(budget=budget), steps=1)
-    assert Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5).share_spent() == 1
-
-
 # F. The same noise
 
 
-def test_steps_inside_fork_rng_have_noise_of_their_own():
-    rng, made = generator_on(CPU), []
-    for _ in range(2):
+def test_each_call_of_noised_draws_its_own_noise_and_so_within_fork_rng():
+    """Averaging four of them is four releases: `check_step` counts them."""
+    rng, made = generator_on(CPU), set()
+    for _ in range(4):
         with torch.random.fork_rng():
-            made.append(noised([torch.zeros(50)], noise_std=1.0, rng=rng)[0])
-    assert not torch.equal(*made)
+            (found,) = noised([torch.zeros(50)], noise_std=1.0, rng=rng)
+        made.add(tuple(found.tolist()))
+    assert len(made) == 4  # but for a chance below 2^-200
 
 
-@pytest.mark.parametrize(
-    "send",
-    [pickle.dumps, copy.copy, lambda rng: pickle.dumps(np.array([rng], object))],
-    ids=["pickled", "copied", "in an array, as a pool would"],
-)
-def test_a_generator_that_is_sent_elsewhere(send):
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_copy_would_draw_the_same_noise(how):
+    with pytest.raises(TypeError, match="the same noise"):
+        how(private_of())
     with pytest.raises(TypeError, match="cannot be copied"):
-        send(generator_on(CPU))
+        how(generator_on(CPU))
+
+
+def test_a_forked_process_does_not_go_on(monkeypatch):
+    net, private, x, y = begun()
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="forked"):
+        private.step(each(net), x, y)
 
 
 # G. Records beyond the batch
@@ -195,14 +151,6 @@ def test_a_network_that_keeps_earlier_rows(network):
     assert private.steps_done == 0
 
 
-def test_partners_of_a_mixture_from_the_whole_set():
-    def mixed(rows):
-        return 0.5 * rows + 0.5 * FLAT[torch.randint(len(FLAT), (len(rows),))]
-
-    with pytest.raises(ReadsData, match="transform"):
-        next(iter(private_of(transform=mixed)))
-
-
 # H. What is published
 
 
@@ -220,8 +168,7 @@ def shifted(rows, by):
 
 
 def test_a_transform_that_holds_a_record_is_not_pickled():
-    given = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16}
-    gan = PrivateGan(Generator(), Critic(), transform=partial(shifted, by=X[3].clone()), **given)
+    gan = gan_of(transform=partial(shifted, by=X[3].clone()))
     assert pickle.loads(pickle.dumps(gan)).transform is not None  # not fitted: to a worker, say
     again = pickle.loads(pickle.dumps(gan.fit(X, Y, steps=2)))
     assert "by" not in getattr(again.transform, "keywords", {})
@@ -238,20 +185,6 @@ def test_categories_that_the_type_carries_are_not_taken():
         assert b"rare" not in pickle.dumps(table.fit(frame))
 
 
-# I. What else moves the weights
-
-
-def test_two_optimizers_on_tied_weights_are_noticed():
-    net = classifier()
-    other = torch.optim.SGD(net[0].parameters(), 0.1)
-    private = run(private_of(net), steps=1)
-    x, y = next(iter(private))
-    net[0](x).square().mean().backward()
-    other.step()
-    with pytest.warns(UserWarning, match="have changed since the last step"):
-        private.step(each(net), x, y)
-
-
 def test_a_gradient_that_is_left_over_is_not_stepped_along():
     net, private, x, y = begun(reproducible_seed=0)
     each(net)(x, y).sum().backward()
@@ -259,6 +192,96 @@ def test_a_gradient_that_is_left_over_is_not_stepped_along():
     clean = run(private_of(reproducible_seed=0), steps=1).net
     for p, q in zip(net.parameters(), clean.parameters(), strict=True):
         torch.testing.assert_close(p, q)
+
+
+# What happens once, or around a loss
+
+
+class ActNorm(nn.Module):
+    """Glow's: it takes means and deviations from the first batch that it sees."""
+
+    def __init__(self, size, *, by_attribute):
+        super().__init__()
+        self.loc = nn.Parameter(torch.zeros(size))
+        self.register_buffer("done", torch.tensor(0))
+        self.by_attribute, self.was = by_attribute, False
+
+    def forward(self, x):
+        if not (self.was if self.by_attribute else self.done):
+            with torch.no_grad():
+                self.loc.copy_(-x.mean(0))
+                self.done.fill_(1)
+            self.was = True
+        return x + self.loc
+
+
+@pytest.mark.parametrize("by_attribute", [False, True])
+def test_what_sets_itself_up_in_its_first_pass_does_so_on_noise(by_attribute):
+    net = nn.Sequential(ActNorm(64, by_attribute=by_attribute), nn.Linear(64, 10))
+    run(private_of(net, rate=0.0), steps=1)
+    assert net[0].was
+    assert (net[0].loc + FLAT.mean(0)).abs().max() > 0.3  # of numbers in [-1, 1]
+    assert (net[0].loc + 0.5).abs().max() < 0.5  # minus the mean of uniform noise
+
+
+def test_a_transform_that_sets_itself_up_does_so_on_noise():
+    seen = []
+
+    def centred(rows):
+        if not seen:
+            seen.append(rows.mean(0))
+        return rows - seen[0]
+
+    next(iter(private_of(transform=centred)))
+    assert (seen[0] - 0.5).abs().max() < 0.5
+    assert (seen[0] - FLAT.mean(0)).abs().max() > 0.3
+
+
+class Counting(nn.Module):
+    """A generator that counts the labels it was asked for."""
+
+    def __init__(self, *, renormalised):
+        super().__init__()
+        self.label = nn.Embedding(10, 16, max_norm=1.0 if renormalised else None)
+        self.body = nn.Linear(16, 64)
+        self.register_buffer("uses", torch.zeros(10))
+
+    def forward(self, z, y):
+        if not self.label.max_norm:
+            self.uses += torch.bincount(y, minlength=10)
+        return self.body(z + self.label(y)).view(-1, 1, 8, 8)
+
+
+@pytest.mark.parametrize("renormalised", [False, True])
+def test_a_generator_that_keeps_what_it_was_asked_for(renormalised):
+    gan = gan_of(Counting(renormalised=renormalised), Critic())
+    with pytest.raises((TypeError, ValueError), match=r"max_norm|private examples"):
+        gan.fit(X, Y, steps=3)
+
+
+def contrastive(out, y):
+    return cross_entropy(out @ out.T, torch.arange(len(out)), reduction="none")
+
+
+def plain(out, y):
+    return cross_entropy(out, y, reduction="none")
+
+
+criterion = plain
+
+
+def test_a_criterion_that_is_exchanged_is_looked_at_again():
+    private = private_of(net := nn.Linear(64, 10))
+    batches = iter(private)
+    private.step(lambda x, y: criterion(net(x), y), *next(batches))
+    private.step(lambda x, y: criterion(net(x), y), *next(batches))
+    globals()["criterion"] = contrastive
+    try:
+        rows = next(batches)
+        with pytest.raises(TypeError, match="other examples change"):
+            private.step(lambda x, y: criterion(net(x), y), *rows)
+    finally:
+        globals()["criterion"] = plain
 
 
 # K. One record decides

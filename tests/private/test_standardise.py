@@ -6,9 +6,8 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from small_networks import FLAT, X, Y, pair, private_of, run
+from small_networks import FLAT, X, Y, gan_of, private_of, run
 
-from dpkit import PrivateGan
 from dpkit.privacy import Gaussian, Release, pld
 from dpkit.private import NoisyStandardised, Standardised, data, saved
 
@@ -94,19 +93,17 @@ def test_a_transform_that_reads_the_data_is_refused_and_leads_here():
 
 
 def test_a_gan_on_standardised_rows(tmp_path):
-    generator, critic = pair()
-    scaled = NoisyStandardised(-1, 1, 8.0)
-    given = {"epsilon": 4, "delta": 1e-5, "classes": 10, "latent_size": 16, "transform": scaled}
-    gan = PrivateGan(generator, critic, **given).fit(X, Y, steps=4)
+    given = {"epsilon": 4, "transform": NoisyStandardised(-1, 1, 8.0)}
+    gan = gan_of(**given).fit(X, Y, steps=4)
     assert "1 release with noise multiplier 8" in gan.statement()
     gan.save(tmp_path / "gan.safetensors")
-    again = PrivateGan(generator, critic, **given).load(tmp_path / "gan.safetensors")
+    again = gan_of(**given).load(tmp_path / "gan.safetensors")
     assert again.guarantee() == gan.guarantee()
     numbers = again.settings_["standardised"]
     assert torch.allclose(gan.transform_(X), Standardised(**numbers)(X))  # test data, and back
     assert not hasattr(pickle.loads(pickle.dumps(gan)), "transform_")
     with pytest.raises(ValueError, match="give a reproducible_seed"):
-        PrivateGan(generator, critic, **given).fit(X, Y, steps=4, checkpoint=tmp_path / "run")
+        gan_of(**given).fit(X, Y, steps=4, checkpoint=tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,7 @@ def test_arguments_that_cannot_be_are_refused(changes, message):
     assert generator.bit_generator.state == before
 
 
-@pytest.mark.parametrize(
-    "changes", [{"steps": 0}, {"batch": 0}, {"rate": 0.0}, {"decay": 1.5}, {"every": 0}]
-)
-def test_learning_that_cannot_be_is_refused(changes):
-    with pytest.raises(ValueError, match=next(iter(changes))):
-        Matching(**changes)
+def test_learning_that_cannot_be_is_refused():
+    for name, bad in {"steps": 0, "batch": 0, "rate": 0.0, "decay": 1.5, "every": 0}.items():
+        with pytest.raises(ValueError, match=name):
+            Matching(**{name: bad})

@@ -3,7 +3,7 @@
 import math
 from typing import Any, ClassVar
 
-from dpkit.common import plots
+from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, interval
 from dpkit.course.explorers.controls import DELTA, logarithmic, steps_control
 from dpkit.course.explorers.explorer import LATER, Explorer
@@ -54,6 +54,7 @@ class BatchesAsDrawn(Explorer):
         Raises:
             ValueError: a value is out of range, or the batch larger than the data.
         """
+        checks.positive(batch_size=batch_size, data_size=data_size, steps=steps)
         run = as_drawn.DrawnRun(
             noise_multiplier, round(batch_size), round(data_size), round(steps)
         )

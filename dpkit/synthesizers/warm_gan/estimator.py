@@ -39,7 +39,9 @@ class WarmGan(Priced):
         steps, batch_size, max_grad_norm: of the critic, as `dpkit.private.plan.Plan`.
         public_size: declared number of records; by default that of the data, taken as public.
         device: "auto", "cpu", "cuda", ...
-        reproducible_seed: of moments, weights, batches and noise; as of `PrivateGan`.
+        reproducible_seed: of moments, batches and noise; None takes the operating system's
+            entropy. Who knows the seed takes the noise off again, and the statement says so; from
+            two fits with one seed anybody can.
         options: more of `WarmGanSettings`, by name.
     """
 
@@ -76,10 +78,15 @@ class WarmGan(Priced):
         """Train on private data.
 
         Args:
-            x, y, budget: as of `PrivateImages.fit`.
+            x: uint8, or floats in [0, 1]; shape (records, height, width) or (records, channels,
+                height, width). Or `dpkit.datasets.Images`, which hold their labels.
+            y: integers in 0 .. classes - 1, (records,). A class may have no record.
+            budget: adds up the runs on these data (see `Budget`).
 
         Raises:
-            TypeError, ValueError, OverBudget: as there, or options name what there is not.
+            TypeError: x is no array, y is missing, or options name what there is not.
+            ValueError: a number is out of range or NaN, or the arrays do not fit each other.
+            OverBudget: the run would exceed the budget; nothing was charged then.
         """
         check_budget(budget)
         pixels, labels = arrays(x, y, classes=checks.whole(1, classes=self.classes))

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,16 +11,16 @@ from dpkit.course.explorers import Calibration, calibration
 from dpkit.course.explorers.calibration import FIND, LATER, NOISE, RATE, STEPS, by_pld
 from dpkit.privacy import Release, SampledGaussian, calibrate, pld, rdp
 
-VALUES = {
-    "find": NOISE,
-    "target_epsilon": 2.0,
-    "delta": 1e-5,
-    "noise_multiplier": 1.1,
-    "sample_rate": 0.02,
-    "steps": 500.0,
-    "adjacency": "add-remove",
-}
-computed = partial(Calibration.compute, **VALUES)
+computed = partial(
+    Calibration.compute,
+    find=NOISE,
+    target_epsilon=2.0,
+    delta=1e-5,
+    noise_multiplier=1.1,
+    sample_rate=0.02,
+    steps=500.0,
+    adjacency="add-remove",
+)
 PLACE = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
 
 
@@ -36,7 +37,7 @@ def no_curve(monkeypatch):
 
 
 def ledger(find: str, value: float, **changed) -> list[Release]:
-    values = VALUES | changed | {PLACE[find]: value}
+    values = computed.keywords | changed | {PLACE[find]: value}
     adjacency: Any = values["adjacency"]
     mechanism = SampledGaussian(values["noise_multiplier"], values["sample_rate"], adjacency)
     return [Release(mechanism, int(values["steps"]))]
@@ -47,31 +48,21 @@ def calibrated(find: str, accountant, adjacency: Any) -> float:
     if find == STEPS:
         mechanism = SampledGaussian(1.1, 0.02, adjacency)
         return calibrate.steps(2.0, mechanism=mechanism, **shared)
+    shared |= {"steps": 500, "adjacency": adjacency}
     if find == NOISE:
-        return calibrate.noise_multiplier(
-            2.0, sample_rate=0.02, steps=500, adjacency=adjacency, **shared
-        )
-    return calibrate.sample_rate(
-        2.0, noise_multiplier=1.1, steps=500, adjacency=adjacency, **shared
-    )
+        return calibrate.noise_multiplier(2.0, sample_rate=0.02, **shared)
+    return calibrate.sample_rate(2.0, noise_multiplier=1.1, **shared)
+
+
+ONE_OF_SIX = pytest.mark.slow("one search that one relation breaks")
+QUICK = {(NOISE, "add-remove"), (STEPS, "replace-one"), (RATE, "add-remove")}
 
 
 @pytest.mark.parametrize(
     ("find", "adjacency"),
     [
-        (NOISE, "add-remove"),
-        (STEPS, "replace-one"),
-        (RATE, "add-remove"),
-        *(
-            pytest.param(
-                find, adjacency, marks=pytest.mark.slow("one search that one relation breaks")
-            )
-            for find, adjacency in (
-                (NOISE, "replace-one"),
-                (STEPS, "add-remove"),
-                (RATE, "replace-one"),
-            )
-        ),
+        pytest.param(*one, marks=() if one in QUICK else ONE_OF_SIX)
+        for one in product(FIND, ("add-remove", "replace-one"))
     ],
 )
 def test_values_are_those_of_the_calibration_and_on_the_private_side(find, adjacency):

@@ -11,15 +11,15 @@ from dpkit.course.explorers import ClippingAndNoise
 from dpkit.course.explorers.clipping_and_noise import DELTA, RULES, WRONG, gradients
 from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, gdp, pld
 
-VALUES = {
-    "rule": "flat",
-    "max_grad_norm": 1.0,
-    "noise_multiplier": 1.1,
-    "batch_size": 40,
-    "length": 5.0,
-    "angle": 120.0,
-}
-computed = partial(ClippingAndNoise.compute, **VALUES)
+computed = partial(
+    ClippingAndNoise.compute,
+    rule="flat",
+    max_grad_norm=1.0,
+    noise_multiplier=1.1,
+    batch_size=40,
+    length=5.0,
+    angle=120.0,
+)
 
 
 @pytest.fixture(scope="module")

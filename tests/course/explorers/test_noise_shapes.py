@@ -20,14 +20,14 @@ from dpkit.course.explorers.noise_shapes import (
 from dpkit.papers.adadp import example
 from dpkit.privacy import Gaussian, Release, pld
 
-VALUES = {
-    "sensitivity_1": 12.0,
-    "sensitivity_2": 6.0,
-    "value_1": 10.0,
-    "value_2": 5.0,
-    "noise_multiplier": 1.0,
-}
-computed = partial(NoiseShapes.compute, **VALUES)
+computed = partial(
+    NoiseShapes.compute,
+    sensitivity_1=12.0,
+    sensitivity_2=6.0,
+    value_1=10.0,
+    value_2=5.0,
+    noise_multiplier=1.0,
+)
 SETTINGS = [{}, {"noise_multiplier": 0.3}, {"sensitivity_1": 0.5, "value_2": -40.0}]
 
 
@@ -84,7 +84,9 @@ def test_what_the_notebook_says_of_the_order(explorer):
 
 
 def test_one_unit_for_all_lengths_changes_nothing():
-    units = {name: 3.5 * value for name, value in VALUES.items() if name != "noise_multiplier"}
+    units = {
+        name: 3.5 * value for name, value in computed.keywords.items() if name != "noise_multiplier"
+    }
     for one, other in zip(computed()["shapes"], computed(**units)["shapes"], strict=True):
         assert other.cosine == pytest.approx(one.cosine)
         assert other.price.epsilon == pytest.approx(one.price.epsilon)

@@ -28,8 +28,9 @@ from dpkit.course.explorers.play_the_attacker import (
 from dpkit.privacy import Gaussian, Release, pld
 from dpkit.privacy.numerics import bracket
 
-VALUES = {"noise_multiplier": 1.0, "help": HELP[0], "seed": FIRST, "guesses": ""}
-computed = partial(PlayTheAttacker.compute, **VALUES)
+computed = partial(
+    PlayTheAttacker.compute, noise_multiplier=1.0, help=HELP[0], seed=FIRST, guesses=""
+)
 
 
 @pytest.fixture
@@ -69,14 +70,10 @@ def test_the_best_attacker_is_right_as_often_as_expected():
     assert abs(right / n - chance) < 4 * math.sqrt(chance * (1 - chance) / n)
 
 
-def test_guesses_are_counted():
+def test_guesses_are_counted_and_the_next_number_is_seen_and_no_truth_beyond_them():
     present = np.array([True, False, True, True])
-    assert score("", present) == (0, 0, 0)
-    assert score("IOOP", present) == (2, 1, 1)
-    assert score("PPP", present) == (0, 0, 3)
-
-
-def test_the_next_number_is_seen_and_no_truth_beyond_the_guesses():
+    counts = [score(guesses, present) for guesses in ("", "IOOP", "PPP")]
+    assert counts == [(0, 0, 0), (2, 1, 1), (0, 0, 3)]
     for played in range(ROUNDS + 1):
         found = computed(guesses=played * "I")
         assert len(found["present"]) == played
@@ -138,17 +135,12 @@ def test_as_many_rounds_as_needed_prove_half_and_a_fifth_of_them_does_not():
 
 def _proven(rng: np.random.Generator, rounds: int) -> float:
     """The largest mean, over thresholds, of what 40 audits prove by Clopper-Pearson."""
-    thresholds = np.linspace(0, 4, 30)
-    n = rounds // 2
+    thresholds, n = np.linspace(0, 4, 30), rounds // 2
     alarms = rng.binomial(n, ndtr(-thresholds), (40, 30))
     found = rng.binomial(n, ndtr(1 - thresholds), (40, 30))
-    return float(np.mean(_epsilons(alarms, found, n), axis=0).max())
-
-
-def _epsilons(alarms: np.ndarray, found: np.ndarray, n: int) -> np.ndarray:
     high = np.nan_to_num(beta.ppf(0.975, alarms + 1, n - alarms), nan=1.0)
     low = np.nan_to_num(beta.ppf(0.025, found, n - found + 1), nan=0.0)
-    return np.log(np.maximum(low - DELTA, 1e-12) / high)
+    return float(np.mean(np.log(np.maximum(low - DELTA, 1e-12) / high), axis=0).max())
 
 
 def test_more_rounds_than_a_billion_are_said_to_be_more(explorer):

@@ -10,14 +10,14 @@ from dpkit.course.explorers.renyi_orders import LATER, WHOLE
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, rdp
 
-VALUES = {
-    "noise_multiplier": 4.0,
-    "sample_rate": 0.01,
-    "steps": 100.0,
-    "delta": 1e-5,
-    "adjacency": "add-remove",
-}
-computed = partial(RenyiOrders.compute, **VALUES)
+computed = partial(
+    RenyiOrders.compute,
+    noise_multiplier=4.0,
+    sample_rate=0.01,
+    steps=100.0,
+    delta=1e-5,
+    adjacency="add-remove",
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def explorer() -> RenyiOrders:
 )
 def test_rows_are_the_accountants_and_no_list_beats_the_search(changed):
     result = computed(**changed)
-    values = VALUES | changed
+    values = computed.keywords | changed
     mechanism = SampledGaussian(values["noise_multiplier"], 0.01, values["adjacency"])
     run = [Release(mechanism, round(values["steps"]))]
     lists = {"search": None, "2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}

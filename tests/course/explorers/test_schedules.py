@@ -10,16 +10,16 @@ from dpkit.course.explorers import Schedules
 from dpkit.course.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 
-VALUES = {
-    "kind": "exponential",
-    "start": 1.6,
-    "end": 0.8,
-    "drops": 4,
-    "steps": 30.0,
-    "sample_rate": 0.02,
-    "delta": 1e-5,
-}
-computed = partial(Schedules.compute, **VALUES)
+computed = partial(
+    Schedules.compute,
+    kind="exponential",
+    start=1.6,
+    end=0.8,
+    drops=4,
+    steps=30.0,
+    sample_rate=0.02,
+    delta=1e-5,
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def explorer() -> Schedules:
 
 def own_ledger(**changed):
     """Of every step's own noise, without rounding."""
-    values = VALUES | changed
+    values = computed.keywords | changed
     kind, start, end, drops = (values[name] for name in ("kind", "start", "end", "drops"))
     steps = round(values["steps"])
     return schedules.noise_ledger(

@@ -10,15 +10,15 @@ from dpkit.course.explorers import TradeOff, trade_off
 from dpkit.course.explorers.trade_off import POSSIBLE, REFUTES, WORSE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
-VALUES = {
-    "noise_multiplier": 2.0,
-    "sample_rate": 0.01,
-    "steps": 1000.0,
-    "adjacency": "add-remove",
-    "alpha": 0.1,
-    "beta": 0.5,
-}
-computed = partial(TradeOff.compute, **VALUES)
+computed = partial(
+    TradeOff.compute,
+    noise_multiplier=2.0,
+    sample_rate=0.01,
+    steps=1000.0,
+    adjacency="add-remove",
+    alpha=0.1,
+    beta=0.5,
+)
 
 
 ALPHAS = [1e-4, 0.01, 0.1, 0.5, 1.0]

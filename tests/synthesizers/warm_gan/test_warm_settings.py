@@ -68,22 +68,14 @@ def test_no_plan_has_more_signal_than_the_ceiling():
         assert signal(settings(epsilon, 0.3).plan) < bound * 0.7**0.5
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("copies", 0),
-        ("shift", -1),
-        ("loss", "wasserstein"),
-        ("n_critic", 41),
-        ("generator_batch", 0),
-        ("generator_decay", float("nan")),
-        ("hidden", 0),
-        ("target_epsilon", float("nan")),
-    ],
-)
-def test_bad_settings(name, value):
+BAD = {"copies": 0, "shift": -1, "loss": "wasserstein", "n_critic": 41, "generator_batch": 0}
+BAD |= {"generator_decay": float("nan"), "hidden": 0, "target_epsilon": float("nan")}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_settings(name):
     with pytest.raises(ValueError, match=name):
-        replace(settings(), **{name: value})
+        replace(settings(), **{name: BAD[name]})
 
 
 @pytest.mark.parametrize("share", [0, 1, float("nan")])

@@ -197,7 +197,7 @@ def test_fit_sample_and_statement():
     assert "the number of records, 1437, is public" in gan.statement()
     assert "fixed seed" in gan.statement()
     for wrong in ([10], [-1], [0.5], 3):
-        with pytest.raises(ValueError, match=r"labels must (be integers|lie in 0\.\.9)"):
+        with pytest.raises(ValueError, match=r"^labels must .*public( list)?$"):
             gan.sample(wrong)
 
 
