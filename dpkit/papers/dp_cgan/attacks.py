@@ -7,19 +7,21 @@ is updated on the labels of the private batch, whoever sees it before and after 
 the batch had, however much noise the critic got.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dpkit.audit import bounds, runs
-from dpkit.audit.scores import Scores
+from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training import white_box
 from dpkit.audit.training.white_box import StepTrace
+from dpkit.common import checks
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
     BOTH_PARTS,
@@ -31,22 +33,104 @@ from dpkit.papers.dp_cgan.claims import (
 )
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, DpCganSettings
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.privacy import Guarantee, Release, SampledGaussian, pld
 from dpkit.training import Gan
+
+
+class Reconstructed(NamedTuple):
+    """How many of the answers to "does the batch have this label?" were right.
+
+    share: right ones among all, over batches and labels.
+    chance: the share that always answering each label's more frequent answer gets.
+    answers: number of them.
+    """
+
+    share: float
+    chance: float
+    answers: int
+
+
+def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDArray[np.bool_]:
+    """Which labels an update used: those whose columns have moved.
+
+    Exact for any plain SGD step and for Adam's first; later steps of Adam also move, by momentum,
+    the columns of labels of earlier batches.
+
+    Args:
+        before, after: the generator's first-layer weights around its update, (units, inputs).
+        columns: of the inputs that hold the one-hot label, label by label.
+
+    Returns:
+        (labels,) bool.
+    """
+    if before.ndim != 2 or before.shape != after.shape:
+        raise ValueError(
+            "before and after must be first-layer weights (units, inputs) of one shape, got "
+            f"{tuple(before.shape)} and {tuple(after.shape)}"
+        )
+    wanted = [checks.whole(0, columns=column) for column in columns]
+    if not all(column < before.shape[1] for column in wanted):
+        raise ValueError(f"columns must be below {before.shape[1]} inputs, got {wanted}")
+    return (before != after).any(0)[wanted].cpu().numpy()
+
+
+def of_step(
+    step: Callable[..., Any],
+    new_gan: Callable[[], Any],
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Any,
+    weights: str,
+    columns: Sequence[int],
+    batch: int,
+    batches: int,
+    rng: np.random.Generator,
+) -> Reconstructed:
+    """Answer, for many batches, which labels each has, from the generator before and after a step.
+
+    Args:
+        step, new_gan, settings: as `white_box.once` takes them.
+        features, labels: records to draw batches from, (records, ...) and (records,).
+        weights: name of the generator's first-layer weights in a `StepTrace`, such as
+            "generator_net.body.0.weight".
+        columns: as `labels_seen`.
+        batch: records a batch; few, so that not every batch has every label.
+        batches: that are drawn, >= 1.
+        rng: draws the batches and what the steps draw.
+    """
+    check_rng(rng)
+    batch, batches = checks.whole(1, batch=batch, batches=batches)
+    guesses, truth = [], []
+    for _ in range(batches):
+        chosen = rng.choice(len(labels), size=batch, replace=False)
+        rows = white_box.Batch(features[chosen], labels[chosen])
+        seed = int(rng.integers(1, 2**31))
+        run = white_box.once(step, new_gan, rows, settings=settings, seed=seed)
+        if weights not in run.before:
+            raise ValueError(
+                f"weights must be one of {', '.join(run.before)}, got {weights!r}"
+            )
+        guesses.append(labels_seen(run.before[weights], run.after[weights], columns=columns))
+        truth.append(np.isin(np.arange(len(columns)), rows.labels.cpu().numpy()))
+    found, of = np.array(guesses), np.array(truth)  # (batches, labels)
+    often = of.mean(0)
+    chance = float(np.maximum(often, 1 - often).mean())
+    return Reconstructed(float((found == of).mean()), chance, of.size)
+
 
 DELTA = SETTINGS.target_delta
 LABEL = 9  # the record's, which no other record has
 OTHERS = 4  # records beside it where a step is measured
 EPOCH = 100  # steps of the code's rate, 600 of 60,000
-# Draws of the generator's codes over which the least shift is taken
-LATENTS = 20
-# A discriminator's logits, where it calls the generator's images real
-RAISED = 4.0
+LATENTS = 20  # draws of the generator's codes over which the least shift is taken
+RAISED = 4.0  # a discriminator's logits, where it calls the generator's images real
 WEIGHTS_SEED, RECORDS_SEED = 1, 3
 KINDS = ("weight", "bias")
-# Of a trace, (units, latents + classes)
-GENERATOR_WEIGHTS = "generator_net.body.0.weight"
-COLUMN = SETTINGS.latent_size + LABEL  # of its inputs
+GENERATOR_WEIGHTS = (
+    "generator_net.body.0.weight"  # (units, latents + classes), as a Run names it
+)
+COLUMNS = range(SETTINGS.latent_size, SETTINGS.latent_size + SETTINGS.classes)  # of the label
 
 
 @cache
@@ -130,13 +214,10 @@ def _moved(absent: StepTrace, present: StepTrace) -> Tensor:
 
 
 def column_moved(run: StepTrace) -> float:
-    """1 where the generator's weights of the record's label changed in the step, else 0.
-
-    Exact for any plain SGD step and for Adam's first; later steps of Adam also move, by momentum,
-    the columns of labels of earlier batches.
-    """
-    before, after = (part[GENERATOR_WEIGHTS][:, COLUMN] for part in (run.before, run.after))
-    return float((before != after).any())
+    """1 where the generator's weights of the record's label changed in the step, else 0."""
+    pair = (weights[GENERATOR_WEIGHTS] for weights in (run.before, run.after))
+    (seen,) = labels_seen(*pair, columns=[COLUMNS[LABEL]])
+    return float(seen)
 
 
 def label_scores(settings: DpCganSettings, rng: np.random.Generator, trials: int) -> Scores:
@@ -154,6 +235,11 @@ def run_scores(
 ) -> Scores:
     """Runs with Poisson batches in which the record moves each release that far."""
     return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
+
+
+def priced(ledger: list[Release]) -> Guarantee:
+    """The certified accountant's price."""
+    return pld.epsilon(ledger, delta=DELTA)
 
 
 def short(noise: float, steps: int) -> list[Release]:
@@ -199,7 +285,8 @@ TARGETS: tuple[Target, ...] = (
         where="text: section 4 (post-processing), section 5, Table 1 (epsilon 9.6); code: the "
         "generator's step",
         claimed=SETTINGS.target_epsilon,
-        proven=lambda: pld.epsilon(main_run().published, delta=DELTA),
+        delta=DELTA,
+        proven=lambda: priced(main_run().published),
         attack="For a label that nobody else has, see whether the generator's weights of that "
         "label change in the first step.",
         scores=partial(label_scores, SETTINGS),
@@ -223,7 +310,8 @@ TARGETS: tuple[Target, ...] = (
         "with the Poisson batches and the noise that are charged for.",
         where="code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
         charged=epsilon(SampledGaussian(CODE_NOISE, CODE_RATE), EPOCH),
-        proven=lambda: pld.epsilon(short(REAL_PART, EPOCH), delta=DELTA),
+        delta=DELTA,
+        proven=lambda: priced(short(REAL_PART, EPOCH)),
         attack=ALONG,
         scores=partial(run_scores, partial(real_shift, SETTINGS), CODE_RATE, EPOCH),
         trials=1_000_000,
@@ -242,7 +330,8 @@ TARGETS: tuple[Target, ...] = (
         where="code: fake gradients from the private batch's labels; text: Algorithm 1, lines "
         "13-16",
         charged=epsilon(SampledGaussian(CODE_NOISE, CODE_RATE), 4 * EPOCH),
-        proven=lambda: pld.epsilon(short(BOTH_PARTS, 4 * EPOCH), delta=DELTA),
+        delta=DELTA,
+        proven=lambda: priced(short(BOTH_PARTS, 4 * EPOCH)),
         attack="Score every update of the discriminator along the direction in which a fake "
         "example of the record's label moves it; how far is measured on the kit's step.",
         scores=partial(run_scores, partial(fake_shift, SETTINGS), CODE_RATE, 4 * EPOCH),
@@ -262,7 +351,8 @@ TARGETS: tuple[Target, ...] = (
         says="The repaired run: clipped jointly, public labels, Poisson batches, its own noise.",
         where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        proven=lambda: pld.epsilon(main_run().repaired, delta=DELTA),
+        delta=DELTA,
+        proven=lambda: priced(main_run().repaired),
         attack=ALONG,
         scores=partial(
             run_scores, partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps
@@ -282,7 +372,8 @@ TARGETS: tuple[Target, ...] = (
         says="The generator's update in the repaired run, with labels drawn uniformly.",
         where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        proven=lambda: pld.epsilon(main_run().repaired, delta=DELTA),
+        delta=DELTA,
+        proven=lambda: priced(main_run().repaired),
         attack="As on the published run: see whether the generator's weights of a label that "
         "nobody else has change in the first step.",
         scores=partial(label_scores, REPAIRED),
