@@ -27,9 +27,8 @@ CELLS = 400  # of the joint test
 INDEPENDENT = "trials are independent, and those of a world alike"
 JOINT = "joint test of both error rates at a threshold chosen on other scores"
 NORMAL = "the trade-off curve is a Gaussian one"
-APART = (
-    1e3  # times the spread within a world that the gap between the worlds must have, at least
-)
+# Times the spread within a world that the gap between the worlds must have, at least
+APART = 1e3
 LEAST = 10  # trials of each world of `distinguished`, with other noise each
 
 

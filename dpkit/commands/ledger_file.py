@@ -48,9 +48,8 @@ AS_JSON = "save the accountant's state as JSON: json.dump(accountant.state_dict(
 _shown = Repr()
 _shown.maxstring = _shown.maxother = 120
 short = _shown.repr
-METADATA = (
-    "dpkit"  # in a safetensors file: what `PrivateGan.save` says of the release, as JSON
-)
+# In a safetensors file: what `PrivateGan.save` says of the release, as JSON
+METADATA = "dpkit"
 LONGEST_HEADER = 100_000_000  # bytes; what the library itself reads
 BY_HAND = "type --noise-multiplier, --sample-rate and --steps instead"
 

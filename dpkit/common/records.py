@@ -12,9 +12,8 @@ from typing import Any
 
 from dpkit.common.files import CHECKOUT, PACKAGE, write_bytes
 
-SETTINGS = (
-    1e-4  # relative: how near settings that were calibrated are to those that were stored
-)
+# Relative: how near settings that were calibrated are to those that were stored
+SETTINGS = 1e-4
 SCALES = ("paper", "reduced", "small")
 
 

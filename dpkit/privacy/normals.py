@@ -14,9 +14,8 @@ from scipy.special import ndtr, ndtri
 Floats = NDArray[np.float64]
 
 TAIL = 4.5  # deviations; draws beyond are drawn again, from the normal law beyond it
-GRID = (
-    5  # a noised sum is a multiple of 2^-GRID times the power of two at or below its deviation
-)
+# A noised sum is a multiple of 2^-GRID times the power of two at or below its deviation
+GRID = 5
 
 
 def standard_normals(count: int, *, rng: np.random.Generator) -> Floats:

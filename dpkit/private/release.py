@@ -27,9 +27,8 @@ from dpkit.training.gradients import MixesExamples, functional, independence, un
 from dpkit.training.gradients.ghost_clipping import PerExample
 from dpkit.training.gradients.independence import extents, meet
 
-MICROBATCH_SIZE = (
-    1024  # examples at a time, so that no Poisson batch is too large for the memory
-)
+# Examples at a time, so that no Poisson batch is too large for the memory
+MICROBATCH_SIZE = 1024
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
 REMEDY = (
     "pass those that the loop yields, or views of their rows (to change images on the way, give "

@@ -24,9 +24,8 @@ from dpkit.synthesizers.records import NoisedRelease, checked, checked_labels
 Floats = NDArray[np.float64]
 FIRST_SHARE = 0.2  # of mu^2: what the first of two releases takes
 MOST = 64  # components of a class, however many records there are
-ENOUGH = (
-    1_500  # records a component times mu: fewer, and noise hides what tells components apart
-)
+# Records a component times mu: fewer, and noise hides what tells components apart
+ENOUGH = 1_500
 SAMPLES = 2_000  # of each class, on which the centres of its components are found
 AT_ONCE = 2_000  # records that are multiplied, or images that are sampled, together
 

@@ -30,9 +30,8 @@ DELTA = 1e-5
 MOST = 100.0  # of a sensitivity and of a value, in the query's unit; the least is one over it
 CURVE: Floats = np.linspace(-1.5, 2, 36)  # powers of the picture
 LEAST_ROOM = 0.001  # below the picture's cosines, where all are alike
-MOST_OF_INVERSE = (
-    2.0  # of its noise in the picture, in units of the widest other noise or value
-)
+# Of its noise in the picture, in units of the widest other noise or value
+MOST_OF_INVERSE = 2.0
 ROOT = "square root"
 PROPORTION = {
     "adaptive": "s (AdaDP)",

@@ -127,9 +127,8 @@ LATENTS = 20  # draws of the generator's codes over which the least shift is tak
 RAISED = 4.0  # a discriminator's logits, where it calls the generator's images real
 WEIGHTS_SEED, RECORDS_SEED = 1, 3
 KINDS = ("weight", "bias")
-GENERATOR_WEIGHTS = (
-    "generator_net.body.0.weight"  # (units, latents + classes), as a Run names it
-)
+# (units, latents + classes), as a trace names it
+GENERATOR_WEIGHTS = "generator_net.body.0.weight"
 COLUMNS = range(SETTINGS.latent_size, SETTINGS.latent_size + SETTINGS.classes)  # of the label
 
 

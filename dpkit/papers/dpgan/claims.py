@@ -210,9 +210,8 @@ def of_a_batch() -> float:
 
 
 STRATEGIES = ("weight/bias", "automatic", "estimation", "warm start")
-UNDECIDED = (
-    0.75  # halfway from a discriminator that guesses, right half the time, to a sure one
-)
+# Halfway from a discriminator that guesses, right half the time, to a sure one
+UNDECIDED = 0.75
 
 Layout = tuple[frozenset[str], ...]  # the strategies that each configuration is marked with
 

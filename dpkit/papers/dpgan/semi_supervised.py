@@ -31,9 +31,8 @@ class SemiSupervisedLearning:
 
     iterations: int = 1_500
     batch_size: int = 64  # labelled images, and generated ones
-    share: float = (
-        0.2  # p of Tables 5 and 6: the generated images' part of the first one's loss
-    )
+    # p of Tables 5 and 6: the generated images' part of the first one's loss
+    share: float = 0.2
     joins: float = 1 / 3  # part of the iterations after which the second joins
     optimizer: Adam | Sgd = RATE
     width: int = 32  # of both networks

@@ -80,9 +80,8 @@ def iterations(
     )
 
 
-BOUND = (
-    4.0  # clip norm where bounds are fixed: the code's default, of g_i / (a device's batch)
-)
+# Clip norm where bounds are fixed: the code's default, of g_i / (a device's batch)
+BOUND = 4.0
 MAX_STEPS = 1_000_000
 
 
@@ -114,9 +113,8 @@ class DpganSettings:
     critic_steps: int = 4  # for each step of the generator
     latent_size: int = 128
     generator_channels: tuple[int, ...] = (256, 128, 64)  # before its convolutions
-    generator_trained: bool = (
-        True  # False: as in the snapshot, where its step is commented out
-    )
+    # False: as in the snapshot, where its step is commented out
+    generator_trained: bool = True
     devices: int = 1
     noise_over_sqrt_batch: bool = False
     moments: int | None = None  # of the code's accountant, where it says how long the run is

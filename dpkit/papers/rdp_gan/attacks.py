@@ -42,7 +42,7 @@ from dpkit.training.types import Gan
 
 PUBLIC_SIZE = 60_000  # of MNIST's training set
 REPAIRED = repaired("digits", target_epsilon=TOTAL, public_size=PUBLIC_SIZE)
-FIRST = "discriminator.body.0.weight"  # (units, pixels + classes), as a Run names it
+FIRST = "discriminator.body.0.weight"  # (units, pixels + classes), as a trace names it
 OTHER, OWN = 0, 1  # the pixel of all other records, and the record's
 SEED = 0  # of the weights
 TRIALS = 20  # of an exact attack, in each world

@@ -33,9 +33,8 @@ from dpkit.privacy.mechanisms.base import (
     moved_by,
 )
 
-SMOOTH = (
-    3.0  # scale from which sums and integrals over the line agree to exp(-2 pi^2 9) = 1e-77
-)
+# Scale from which sums and integrals over the line agree to exp(-2 pi^2 9) = 1e-77
+SMOOTH = 3.0
 LONGEST_TABLE = 3000.0  # scale up to which tails are summed term by term
 REACH = 39.0  # scales beyond which exp(-x^2 / (2 sigma^2)) is below 1e-330
 ROUNDED = 1e3  # scale from which on the profile is rounded up

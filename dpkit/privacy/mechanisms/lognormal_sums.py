@@ -18,9 +18,8 @@ from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS
 CELL = 2.0**-5  # of z
 REACH = 9.1  # of z, either side: beyond lies a mass of 5e-20
 MOST = 800  # cells of a sum
-BLOCKS = (
-    64  # sums are formed in so many parts, so that few terms are added one after the other
-)
+# Sums are formed in so many parts, so that few terms are added one after the other
+BLOCKS = 64
 DROPPED = 1e-20  # mass at each end of a sum's law
 LOST = 1e-18  # more than the mass left out so, under P or Q, for each variable
 NEAR_ZERO = 1e-12  # of its mean: a sum that is smaller is raised to it

@@ -39,7 +39,18 @@ from dpkit.training.device import (
 )
 from dpkit.training.types import Data, Model
 
-__all__ = ["Checkpoints", "kept", "read_saved", "spent"]
+__all__ = [
+    "Checkpoints",
+    "Follower",
+    "Keeper",
+    "Saved",
+    "described",
+    "digest",
+    "fingerprint",
+    "kept",
+    "read_saved",
+    "spent",
+]
 
 _HEADER = (
     b"dpkit checkpoint 4. PRIVATE: the state of the random generator in it reveals the noise that "
@@ -445,9 +456,8 @@ def digest(name: str, value: Any) -> str:
     """SHA-256 of a value as `_Pickler` writes it, or ValueError."""
     written = sha256()
     pickler = _Pickler(cast(Any, SimpleNamespace(write=written.update)), protocol=5)
-    pickler.fast = (
-        True  # an object is written again wherever it stands, whether or not it is one
-    )
+    # An object is written again wherever it stands, whether or not it is one
+    pickler.fast = True
     try:
         pickler.dump(value)
     except (
