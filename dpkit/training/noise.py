@@ -9,7 +9,7 @@ says why, and that 10^10 coordinates raise epsilon by less than 0.01.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -134,7 +134,10 @@ def check_generator(rng: torch.Generator) -> None:
         )
 
 
-_first_used_in: WeakKeyDictionary[torch.Generator, int] = WeakKeyDictionary()
+# torch 2.11 has no weak references to its generators: those that a user made are kept there
+_first_used_in: MutableMapping[torch.Generator, int] = (
+    WeakKeyDictionary() if torch.Generator.__weakrefoffset__ else {}
+)
 
 
 def source(rng: torch.Generator) -> Callable[[int], Tensor]:
