@@ -328,7 +328,10 @@ def test_at_negative_epsilons_the_profile_is_that_of_the_other_direction(adjacen
 
 @pytest.mark.parametrize(
     ("noise", "q", "delta"),
-    [(0.169, 6.6e-7, 6.9e-4), (0.374, 3.8e-7, 7.8e-11), (0.0285, 3.4e-9, 2.6e-12), (3, 1e-5, 1e-9)],
+    [
+        *((0.0285, 3.4e-9, 2.6e-12), (0.169, 6.6e-7, 6.9e-4), (0.374, 3.8e-7, 7.8e-11)),
+        *((0.463, 2.9e-8, 4e-24), (3.0, 1e-5, 1e-9)),
+    ],
 )
 def test_one_release_has_a_narrow_pair_however_rare(noise, q, delta):
     found = pld.epsilon([Release(SampledGaussian(noise, q))], delta=delta)

@@ -127,8 +127,8 @@ def test_orders_priced_together_cost_what_each_costs_alone(adjacency: Adjacency)
 
 @given(
     q=st.floats(1e-8, 1 - 1e-8),
-    noise=st.floats(0.15, 60),
-    start=st.floats(1.001, 20),
+    noise=st.floats(0.02, 100),
+    start=st.floats(1.001, 50),
     ratio=st.floats(1.0005, 1.08),
     adjacency=st.sampled_from(NEIGHBOURS),
 )
@@ -144,7 +144,7 @@ def test_over_a_fine_net_it_grows_up_to_the_unsampled_and_its_moment_is_convex(
     rdp = SampledGaussian(noise, q, adjacency).rdp(orders)
     assert (rdp > 0).all()
     assert (np.diff(rdp) >= -1e-12 * rdp[1:]).all()
-    assert (rdp <= Gaussian(noise, adjacency).rdp(orders) * (1 + 1e-12)).all()
+    assert (rdp <= Gaussian(noise, adjacency).rdp(orders)).all()
     moment = (orders - 1) * rdp
     slopes, error = np.diff(moment) / np.diff(orders), 1e-12 * moment[1:] / np.diff(orders)
     assert (np.diff(slopes) >= -(error[1:] + error[:-1])).all()
