@@ -50,9 +50,9 @@ def delta(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
 
 def compare(masses: list, low: float, high: float, target: float, hidden: float):
     """No pair of masses costs more than `high`, and some pair costs `low`, but for the cells."""
-    assert max(delta(*both, high) for both in masses) <= target * (1 + 1e-9)
+    assert max(delta(p, q, high) for p, q in masses) <= target * (1 + 1e-9)
     assert low <= high
-    assert low <= 0 or max(delta(*both, low - hidden) for both in masses) >= target
+    assert low <= 0 or max(delta(p, q, low - hidden) for p, q in masses) >= target
 
 
 def check(pairs: list, noise: float, low: float, high: float, target: float):
@@ -212,7 +212,7 @@ def test_two_batches_of_a_fixed_size_whatever_the_pairs(over, target):
     for n, size in SIZES:
         found = pld.epsilon([Release(WithoutReplacementGaussian(over, size / n), 2)], delta=target)
         pairs = fixed(n, size, 2 * over)
-        worst = int(np.argmax([delta(*pair, found.lower / 2) for pair in pairs]))
+        worst = int(np.argmax([delta(p, q, found.lower / 2) for p, q in pairs]))
         chosen = [(worst, worst), *rng.integers(len(pairs), size=(60, 2))]
         both = (zip(pairs[i], pairs[j], strict=True) for i, j in chosen)
         twice = [[np.outer(first, second) for first, second in one] for one in both]
