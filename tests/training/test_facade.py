@@ -1,9 +1,6 @@
-"""The names that dpkit.training gives: the same object whichever way, and in whichever order."""
+"""The names that dpkit.training gives: the same object whichever way."""
 
 import ast
-import json
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -18,36 +15,6 @@ pytestmark = pytest.mark.torch
 CHECKOUT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.py"))
 
-# dpkit is forgotten before each, as in a fresh interpreter; torch stays: loading it takes seconds.
-IN_BOTH_ORDERS = """
-import json, sys
-from importlib import import_module
-import dpkit.training
-from dpkit.training import Adam, Sgd, update
-early = "torch" in sys.modules
-from dpkit.training import train
-late = "torch" in sys.modules
-def forget():
-    for name in [name for name in sys.modules if name.partition(".")[0] == "dpkit"]:
-        del sys.modules[name]
-def attribute(name):
-    return getattr(import_module("dpkit.training"), name)
-def imported(name):
-    given = {}
-    exec(f"from dpkit.training import {name}", given)
-    return given[name]
-def at_home(name, home):
-    return getattr(import_module(f"dpkit.training.{home}"), name)
-unlike = []
-for name, home in HOMES.items():
-    for first in (attribute, imported, lambda name: at_home(name, home)):
-        forget()
-        found = [first(name), at_home(name, home), attribute(name), imported(name)]
-        if any(one is not found[0] for one in found):
-            unlike.append(f"{name}, {first.__name__} first")
-print(json.dumps([early, late, unlike]))
-"""
-
 
 def imports(tree: ast.AST) -> dict[str, str]:
     """Each name that is imported from dpkit.training, and the module it is imported from."""
@@ -57,26 +24,6 @@ def imports(tree: ast.AST) -> dict[str, str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpkit.training")
         for alias in node.names
     }
-
-
-def test_names_are_the_same_objects_in_both_orders_and_torch_is_loaded_where_it_is_needed():
-    """Of one name of every third module, in a fresh interpreter."""
-    typed = imports(ast.parse(Path(training.__file__).read_text(encoding="utf-8")))
-    one_of_each = {home.removeprefix("dpkit.training."): name for name, home in typed.items()}
-    homes = {name: home for home, name in list(one_of_each.items())[::3]}
-    code = f"HOMES = {homes!r}\n{IN_BOTH_ORDERS}"
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr
-    early, late, unlike = json.loads(result.stdout)
-    assert unlike == []
-    assert (early, late) == (False, True)  # whether torch is loaded
 
 
 def test_no_name_changes_when_every_module_is_loaded():
