@@ -36,7 +36,7 @@ from dpkit.privacy import (
 from dpkit.privacy.ledger import FIXED
 from dpkit.privacy.mechanisms.base import rounding
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, ShuffledBatches
-from dpkit.privacy.schedules import ExponentialDecay, TimeDecay, noise_ledger
+from dpkit.privacy.schedules import ExponentialDecay, TimeDecay
 
 REPLACE = "replace-one"
 LEDGER = [Release(SampledGaussian(1.1, 0.01), 1000), Release(Gaussian(20.0), 3)]
@@ -188,12 +188,6 @@ def test_counts_of_few_bits_do_not_overflow(kind):
     passes = {"noise_multiplier": 1.0, "public_size": kind(100)}
     found = ShuffledBatches(kind(7)).passes(**passes, steps=kind(120))
     assert found == ShuffledBatches(7).passes(noise_multiplier=1.0, public_size=100, steps=120)
-
-
-def test_a_schedule_of_few_bits_is_priced_as_it_is():
-    release = partial(SampledGaussian, sample_rate=0.1)
-    ours = noise_ledger(TimeDecay(float(np.float16(9.1)), 0.1), steps=9, release=release)
-    assert noise_ledger(TimeDecay(np.float16(9.1), 0.1), steps=9, release=release) == ours
 
 
 # --- what a guarantee assumes ---------------------------------------------------------------------
