@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from dpkit.privacy.clipping import FlatClipping
 from dpkit.training.gradients import gradient_penalty
 
 
@@ -57,3 +58,20 @@ def alone(network: nn.Module, loss, *inputs: torch.Tensor) -> list[torch.Tensor]
 def norms_of(full: list[torch.Tensor]) -> torch.Tensor:
     """(parameters, batch), of gradients in full."""
     return torch.stack([g.flatten(1).norm(dim=1) for g in full])
+
+
+def assert_gradients(found, full: list[torch.Tensor], rough: float) -> None:
+    """Norms, clipped and clamped sums, and each gradient against those of each example alone."""
+    norms = norms_of(full)
+    size = float(norms.max())
+    weights, bounds = FlatClipping(size / 2).weights(norms), [g.abs().mean(0) for g in full]
+    sums = [torch.tensordot(weights[0], g, 1) for g in full]
+    clamped = [g.clamp(-bound, bound).sum(0) for g, bound in zip(full, bounds, strict=True)]
+    each = [torch.cat(parts) for parts in zip(*found.each(), strict=True)]
+    for got, wanted, terms in (
+        (found.norms(), norms, 1),
+        (found.weighted_sum(weights), sums, len(full[0])),
+        (found.clamped_sum(bounds)[0], clamped, len(full[0])),
+        (each, full, 1),
+    ):
+        torch.testing.assert_close(got, wanted, rtol=0, atol=rough * size * terms**0.5)

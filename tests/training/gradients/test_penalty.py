@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from per_example_tests import Calls, norms_of
+from per_example_tests import Calls, assert_gradients
 from torch import nn
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad, vmap
 
-from dpkit.privacy.clipping import FlatClipping
 from dpkit.training.gradients import Gradients, MixesExamples, UnsupportedLayer, gradient_penalty
 from dpkit.training.networks import Conditional, mlp
 
@@ -67,21 +66,8 @@ def assert_as_reference(critic, batch=5, *conditions, dtype=torch.float64, **opt
         critic, real, fake, *conditions, mixing=mixing, weight=7.0, **options
     )
     wanted = reference(critic, real, fake, mixing, *conditions, weight=7.0)
-    wanted = [wanted[id(p)] for p in found.parameters]
-    norms = norms_of(wanted)
-    rtol = 1e-10 if dtype == torch.float64 else 1e-5
-    close = {"rtol": 0, "atol": rtol * float(norms.max())}
-    torch.testing.assert_close(found.norms(), norms, **close)
-    weights = FlatClipping(float(norms.max()) / 2).weights(norms)
-    bounds = [g.abs().mean(0) for g in wanted]
-    clamped = [g.clamp(-bound, bound).sum(0) for g, bound in zip(wanted, bounds, strict=True)]
-    each = [torch.cat(parts) for parts in zip(*found.each(), strict=True)]
-    for got, expected in (
-        (found.weighted_sum(weights), [torch.tensordot(weights[0], g, 1) for g in wanted]),
-        (found.clamped_sum(bounds)[0], clamped),
-        (each, wanted),
-    ):
-        torch.testing.assert_close(got, expected, **close)
+    rough = 1e-10 if dtype == torch.float64 else 1e-5
+    assert_gradients(found, [wanted[id(p)] for p in found.parameters], rough)
     assert losses.shape == (batch,)
     return found
 

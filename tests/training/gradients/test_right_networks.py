@@ -1,10 +1,8 @@
 """Networks of many makes: gradients of each example are autograd's of that example alone."""
 
-import math
-
 import pytest
 import torch
-from per_example_tests import Calls, alone, norms_of
+from per_example_tests import Calls, alone, assert_gradients
 from per_example_tests import normal as normal_floats
 from torch import nn
 from torch.nn import functional
@@ -12,7 +10,6 @@ from torch.nn.utils import parametrizations, weight_norm
 from torch.nn.utils.parametrize import register_parametrization
 from torch.utils.checkpoint import checkpoint
 
-from dpkit.privacy.clipping import FlatClipping
 from dpkit.training.gradients import gradient_penalty, per_example
 
 pytestmark = [
@@ -168,17 +165,6 @@ def loss_of(outputs: torch.Tensor) -> torch.Tensor:
 
 def normal(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:
     return normal_floats(*shape, seed=seed).to(dtype)
-
-
-def assert_gradients(found, full: list[torch.Tensor], rough: float) -> None:
-    """Norms and a clipped sum against each example's own gradients."""
-    norms = norms_of(full)
-    size = float(norms.max())
-    torch.testing.assert_close(found.norms(), norms, rtol=0, atol=rough * size)
-    weights = FlatClipping(size / 2).weights(norms)
-    for total, g in zip(found.weighted_sum(weights), full, strict=True):
-        wanted = torch.tensordot(weights[0], g, 1)
-        torch.testing.assert_close(total, wanted, rtol=0, atol=rough * size * math.sqrt(len(norms)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
