@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from functools import partial
+from itertools import product
 
 import mpmath as mp
 import numpy as np
@@ -432,13 +433,19 @@ def test_the_pair_holds_the_inverse_laplace_transform(noise, q, steps, delta):
     assert at[0] < 1.02 * at[1]
 
 
-@pytest.mark.parametrize("noise", [0.003, 0.08, 0.7, 5.0, 60.0])
-@pytest.mark.parametrize("q", [1e-9, 1e-4, 0.3, 0.999])
+FINITE = [-0.4, -6e-7, -1e-7, 1e-8, 3e-7, 9e-7, 1e-3, 0.7, 9.0]
+LARGE = [680.0, 690.0, 695.0, 701.0, 760.0]  # exp(loss), or that over the rate, is no float
+
+
+@pytest.mark.parametrize(
+    ("noise", "q"),
+    [*product([0.003, 0.08, 0.7, 5.0, 60.0, 1e5], [1e-9, 1e-4, 0.01, 0.3, 0.999]), (0.0268, 1e-9)],
+)
 @pytest.mark.parametrize("adjacency", ["add-remove", REPLACE])
 def test_masses_keep_what_the_pairs_proof_takes_from_them(noise, q, adjacency):
     """Both masses beyond an edge, within `rounding` of those beyond one that 16 units moved."""
     one = SampledGaussian(noise, q, adjacency)
-    edges = [-0.4, -1e-7, 1e-8, 1e-3, 0.7, 9.0, float(np.log1p(-q)) * (1 - 1e-9)]
+    edges = [*FINITE, *LARGE, float(np.log1p(-q)) * (1 - 1e-9)]
     for edge in edges:
         masses = one.privacy_loss().masses(np.array([edge]))
         with mp.workdps(60):

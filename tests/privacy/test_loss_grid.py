@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truths import above
 
 from dpkit.privacy import Gaussian, SampledGaussian
 from dpkit.privacy.accountants.pld import loss_grid
 from dpkit.privacy.accountants.pld.loss_grid import Cells, GridLoss
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.base import PrivacyLoss, from_atoms
+from dpkit.privacy.mechanisms.base import PrivacyLoss, from_atoms, normal_masses
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 CLOSE = mp.mpf(10) ** -12  # relative: sums of floats
@@ -154,3 +155,26 @@ def test_fitted_spacing_divides_the_finest_lattice_and_is_not_larger():
     assert loss_grid.fitted(0.2, [coarse]) == pytest.approx(0.2)
     assert loss_grid.fitted(0.2, [fine, coarse]) == pytest.approx(0.15)
     assert loss_grid.fitted(0.2, [Gaussian(1.0).privacy_loss()]) == 0.2
+
+
+# The masses that a grid is made of
+
+
+@pytest.mark.parametrize("z", [[-30.0, -3.0, -1e-9, 0.0, 1e-9, 3.0, 30.0], [8.0, 8.1], [-0.5]])
+def test_normal_masses_equal_40_digits_on_both_sides(z: list[float]):
+    masses = normal_masses(np.array(z))
+    with mp.workdps(40):
+        for i, edge in enumerate(z):
+            for found, true in [
+                (masses[: i + 1].sum(), above(mp.mpf(-edge))),
+                (masses[i + 1 :].sum(), above(mp.mpf(edge))),
+            ]:
+                # (x near 30 loses 30^2 / 2 units to the exponential's argument)
+                assert abs(found - true) <= (4 + edge * edge) * 2.0**-53 * true
+
+
+def test_an_atom_on_an_edge_belongs_below_it():
+    loss = from_atoms(np.array([-1.0, 0.5, 2.0]), np.array([0.1, 0.2, 0.7]), None)
+    p, q = loss.masses(np.array([-1.0, 0.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(p, [0.1, 0.0, 0.2 + 0.7, 0.0, 0.0])
+    np.testing.assert_allclose(q, [0.1 * np.e, 0, 0.2 * np.exp(-0.5) + 0.7 * np.exp(-2.0), 0, 0])
