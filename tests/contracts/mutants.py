@@ -288,7 +288,7 @@ where a run stopped is published
 +        if True:
 +            words["steps_done"]
 two releases of one batch
-@ private/test_model.py::test_a_batch_can_be_used_once
+@ private/test_around_the_step.py::test_two_threads_do_not_use_one_batch_twice
 -        self._drawn.unused = False
 -
 == private/release.py

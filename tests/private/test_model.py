@@ -79,14 +79,6 @@ def test_every_step_is_charged_and_none_beyond_the_budget_runs():
         private.step(each(net), x, y)
 
 
-def test_a_batch_can_be_used_once():
-    net, private, x, y = begun()
-    private.step(each(net), x, y)
-    with pytest.raises(RuntimeError, match="already used"):
-        private.step(each(net), x, y)
-    assert private.steps_done == 1
-
-
 def test_a_loop_without_a_step_ends_with_a_sentence():
     with pytest.raises(RuntimeError, match="no step was made"):
         for _ in private_of():
@@ -161,17 +153,6 @@ def test_the_statement_says_that_there_is_a_seed_and_whose_size_is_public():
     declared = private_of(public_size=2000)
     assert "is public" not in declared.statement()
     assert declared.ledger[0].mechanism.sample_rate == 40 / 2000
-
-
-def test_a_run_that_stopped_early_states_the_price_of_its_plan():
-    private = run(private_of(), steps=1)
-    assert private.guarantee().epsilon < private.guarantee(planned=True).epsilon
-    words = private.statement()
-    assert "where released values or public numbers alone decided that" in words
-    assert "after 1" not in words
-    assert "training after 1 of 4 steps" in private.statement(stopped_by="released values")
-    with pytest.raises(ValueError, match="stopped_by must be one of released values"):
-        private.statement(stopped_by="my loss")
 
 
 def test_images_of_bytes_become_floats_between_minus_one_and_one():
