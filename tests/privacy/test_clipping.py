@@ -111,15 +111,6 @@ def test_each_group_is_clipped_by_its_joint_norm():
             np.testing.assert_allclose(clipped[members, example].ravel(), expected, rtol=1e-12)
 
 
-def test_one_group_is_flat_clipping_and_a_group_each_is_per_tensor():
-    np.testing.assert_allclose(
-        GroupClipping((1.0,), (0, 0)).weights(NORMS),
-        np.repeat(FlatClipping(1.0).weights(NORMS), 2, axis=0),
-    )
-    apart = GroupClipping((1.0, 1.0), (0, 1))
-    np.testing.assert_allclose(apart.weights(NORMS), PerTensorClipping(1.0, 2).weights(NORMS))
-
-
 def test_a_group_with_noise_in_proportion_is_priced_by_what_a_record_moves():
     """A record at every bound at once, in units of the noise; order 2 has a closed form."""
     z, q = 1.3, 0.1

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpkit.privacy import Release, SampledGaussian, rdp
-from dpkit.privacy.sampling import PoissonSampling, mechanism
+from dpkit.privacy import Release, SampledGaussian
 from dpkit.privacy.schedules import (
     Constant,
     ExponentialDecay,
@@ -66,14 +65,3 @@ def test_a_changing_noise_costs_the_sum_of_its_steps():
         math.log1p(1e-4 * math.expm1(1 / (3 * math.exp(-0.02 * t)) ** 2)) for t in range(50)
     )
     assert found == pytest.approx(expected, rel=1e-10)
-
-
-def test_the_ledger_takes_any_sampling():
-    def release(noise):
-        return mechanism(PoissonSampling(600), noise_multiplier=noise, public_size=60_000)
-
-    stepwise = noise_ledger(StepDecay(2.0, 0.5, every=100), steps=200, release=release)
-    assert stepwise == [Release(sampled(2.0), 100), Release(sampled(1.0), 100)]
-    ledgers = [[Release(sampled(2.0), 200)], stepwise, [Release(sampled(1.0), 200)]]
-    least, found, most = (rdp.epsilon(ledger, delta=1e-5).epsilon for ledger in ledgers)
-    assert least < found < most

@@ -12,9 +12,6 @@ from dpkit import training
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.py"))
-
 
 def imports(tree: ast.AST) -> dict[str, str]:
     """Each name that is imported from dpkit.training, and the module it is imported from."""
@@ -35,14 +32,6 @@ def test_no_name_changes_when_every_module_is_loaded():
     for name in training.__all__:
         at_home = getattr(import_module(typed[name]), name)
         assert getattr(training, name) is at_home, f"{name} is hidden by a module"
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
-def test_every_name_that_a_notebook_uses_is_given_by_both_paths(path: Path):
-    for name, module in imports(ast.parse(path.read_text(encoding="utf-8"))).items():
-        assert name in training.__all__, f"{module} has {name}, dpkit.training has not"
-        if module != "dpkit.training":
-            assert getattr(import_module(module), name) is getattr(training, name)
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_known_ones():

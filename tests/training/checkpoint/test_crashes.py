@@ -37,14 +37,6 @@ def uninterrupted():
     return cache(lambda settings: whole_run(settings=settings))
 
 
-def test_where_and_how_often_a_run_is_stored_does_not_matter(place):
-    whole, stored = whole_run(), Run(place).all()
-    assert whole.yielded == stored.yielded
-    assert len(whole.state()) > 30
-    assert whole.state() == stored.state()
-    assert spent(place.path) == STEPS
-
-
 @pytest.mark.parametrize("settings", [POISSON, SHUFFLED], ids=["poisson", "shuffled"])
 @pytest.mark.parametrize("stop", range(1, STEPS + 1))
 def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop, uninterrupted):

@@ -246,12 +246,6 @@ def test_a_layers_numbers_are_part_of_a_network_and_a_place_in_memory_is_not(pla
 # Noise that no other run shares
 
 
-def test_the_same_run_elsewhere_is_the_same_release(tmp_path):
-    one, other = (Run(Checkpoints(tmp_path / name)).all() for name in "ab")
-    assert torch.equal(one.noise, other.noise)
-    assert one.state() == other.state()
-
-
 @pytest.mark.parametrize(
     "change",
     [

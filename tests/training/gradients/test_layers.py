@@ -278,11 +278,6 @@ def test_what_products_do_not_cover_is_refused_by_capture(network, words):
         pass
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.func")
-def test_shared_parameters_go_through_torch_func():
-    assert_as_reference(filled(shared(), torch.float64), normal(3, 3, dtype=torch.float64))
-
-
 def test_a_first_dimension_that_is_not_the_examples_is_refused():
     network = nn.Sequential(nn.Flatten(0, 1), nn.Linear(3, 1), nn.Unflatten(0, (2, 4)))
     with pytest.raises(UnsupportedLayer, match="one example alone"):
