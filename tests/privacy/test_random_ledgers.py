@@ -1,15 +1,13 @@
 """Random ledgers to 10^9 releases and delta 1e-15: the pair holds what a closed form gives.
 
-`DPKIT_LEDGERS=700 pytest -s tests/privacy/test_random_ledgers.py` tries more, and times them.
+`DPKIT_LEDGERS=700 pytest tests/privacy/test_random_ledgers.py` tries more.
 """
 
 import math
 import os
-import time
 from functools import partial
 
 import numpy as np
-import pytest
 from scipy.special import gammaln
 
 from dpkit.privacy import (
@@ -31,7 +29,6 @@ from dpkit.privacy import (
 )
 
 LEDGERS = int(os.environ.get("DPKIT_LEDGERS", "12"))
-slowest: list[tuple[float, object]] = []
 
 
 def within(rng: np.random.Generator, low: float, high: float) -> float:
@@ -44,18 +41,9 @@ def count(rng: np.random.Generator, most: float = 1e9) -> int:
 
 
 def priced(ledger: list[Release], delta: float):
-    begun = time.perf_counter()
     found = pld.epsilon(ledger, delta=delta)
-    slowest.append((time.perf_counter() - begun, (ledger, delta)))
     assert 0 <= found.lower <= found.epsilon, ledger
     return found
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _told():
-    yield
-    if slowest:
-        print("slowest:", sorted(slowest, key=lambda one: -one[0])[:3])
 
 
 def holds(ledger: list[Release], delta: float, truth, close: float) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from small_networks import each
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout, linear
 from torch.optim import SGD, Adam, AdamW
@@ -52,10 +53,6 @@ def rows(seed):
 
 def mlp():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
-
-
-def each(net):
-    return lambda x, y: cross_entropy(net(x), y, reduction="none")
 
 
 def private_of(net, *data, optimizer=None, **others):

@@ -68,7 +68,7 @@ def chosen_before(request):
         operation.fp32_precision = chosen
     if not operations:
         torch.set_float32_matmul_precision("medium")
-    yield
+    yield request.param
     backends.fp32_precision = "none"
     torch.set_float32_matmul_precision("highest")
     backends.cudnn.allow_tf32 = True
@@ -76,10 +76,11 @@ def chosen_before(request):
         operation.fp32_precision = own
 
 
-@pytest.mark.usefixtures("chosen_before")
 @pytest.mark.parametrize("tf32", [False, True])
-def test_float32_unless_tf32_is_chosen_and_as_before_afterwards(tf32):
+def test_float32_unless_tf32_is_chosen_and_as_before_afterwards(tf32, chosen_before):
     before = [operation.fp32_precision for operation in OPERATIONS]
+    legacy = chosen_before == "legacy"  # the way that torch answers for, then and afterwards
+    convolutions = backends.cudnn.allow_tf32 if legacy else None
     with precision(tf32=tf32):
         wanted = ["tf32" if tf32 else "ieee"] * 4
         assert [operation.fp32_precision for operation in OPERATIONS] == wanted
@@ -87,18 +88,9 @@ def test_float32_unless_tf32_is_chosen_and_as_before_afterwards(tf32):
             assert torch.get_float32_matmul_precision() == ("high" if tf32 else "highest")
             assert backends.cudnn.allow_tf32 is tf32
     assert [operation.fp32_precision for operation in OPERATIONS] == before
-
-
-def test_the_way_that_torch_answered_for_answers_as_before():
-    torch.set_float32_matmul_precision("medium")
-    try:
-        convolutions = backends.cudnn.allow_tf32
-        with precision(tf32=False):
-            pass
+    if legacy:
         assert torch.get_float32_matmul_precision() == "medium"
         assert backends.cudnn.allow_tf32 == convolutions
-    finally:
-        torch.set_float32_matmul_precision("highest")
 
 
 def test_numbers_are_read_together_and_a_record_is_its_numbers():
