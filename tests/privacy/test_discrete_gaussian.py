@@ -69,6 +69,7 @@ def test_rdp_is_at_most_the_gaussians_and_equal_at_whole_orders(adjacency):
 
 @pytest.mark.parametrize(("noise", "sensitivity", "adjacency"), MORE)
 def test_the_profile_equals_the_hockey_stick_sum(noise, sensitivity, adjacency):
+    """At noise 0.02 a loss of 1250, which the other data set all but never gives, too."""
     scale, shift = noise * sensitivity, shift_of(sensitivity, adjacency)
     points = [-3.0, -0.1, 0.0, 0.01, 0.4, 1.0, 5.0, 30.0, 1000.0, 1240.0, 4000.0]
     with mpmath.workdps(40):
@@ -97,8 +98,6 @@ def test_the_profile_survives_the_ends_and_comes_near_the_gaussian():
     np.testing.assert_allclose(found, smooth, rtol=1e-6)
     mechanism = DiscreteGaussian(0.7)
     assert mechanism.profile([-np.inf, np.inf])[0].tolist() == [1.0, 0.0]
-    # a loss of 1250 at 1, which the other data set all but never gives: nothing is 0 times inf
-    assert DiscreteGaussian(0.02).profile([1000.0])[0, 0] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.3, 1.0, 7.7, 100.0])
