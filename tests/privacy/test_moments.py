@@ -144,12 +144,6 @@ def test_never_below_the_exact_gaussian(noise: float):
             assert Gaussian(noise / math.sqrt(count)).profile([spent]).max() <= delta
 
 
-def test_releases_of_one_mechanism_add_up():
-    one = SampledGaussian(2.0, 0.1)
-    _, apart = moments.curve([Release(one, 2), Release(one, 3), Release(NoGuarantee("x"), 0)], 8)
-    np.testing.assert_allclose(apart, 5 * moments.curve([Release(one)], 8)[1], rtol=1e-14)
-
-
 @dataclass(frozen=True)
 class Priced(Gaussian):
     """A mechanism whose Renyi divergence is 1 at orders below 4, then `above`."""

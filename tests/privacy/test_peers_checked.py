@@ -132,12 +132,6 @@ def test_one_run_has_three_correct_epsilons():
     assert stored("dp_accounting_pld", setting, "pessimistic") == pytest.approx(2.38, abs=0.01)
 
 
-def test_the_clt_reports_less_than_half_of_epsilon():
-    setting = Setting(1e-4, 0.3, 1_000)
-    assert stored("opacus_clt", setting, "epsilon") == pytest.approx(3.47, abs=0.01)
-    assert pair(setting).lower > 8.2
-
-
 def test_a_coarse_grid_adds_4_percent_over_60_000_steps():
     """dp-accounting's pessimistic epsilon at an interval of 1e-3 instead of 1e-4."""
     pytest.importorskip("dp_accounting")
