@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 def imports(tree: ast.AST) -> dict[str, str]:
     """Each name that is imported from dpkit.training, and the module it is imported from."""
     return {
-        alias.name: node.module
+        alias.name: str(node.module)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpkit.training")
         for alias in node.names
