@@ -1,6 +1,9 @@
-"""Truths that several tests ask for, in as many digits as mpmath has: the sampled Gaussian."""
+"""Truths that several tests ask for: the sampled Gaussian, in as many digits as mpmath has."""
 
 import mpmath as mp
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import binom
 
 
 def above(z: mp.mpf) -> mp.mpf:
@@ -58,3 +61,14 @@ def gaussian_epsilon(noise, delta: float) -> mp.mpf:
     """Of one Gaussian release (Balle, Wang 2018, Thm 5), with 40 digits."""
     with mp.workdps(40):
         return epsilon_where(lambda e: direction(noise, 1, e), delta)
+
+
+def log_moment(order: int, noise: float, rate: float) -> float:
+    """Log of E_Q (P / Q)^order, a whole order (Mironov, Talwar, Zhang 2019, section 3.3).
+
+    The binomial sum, less its chances, which add up to 1: fewer than 2 records leave nothing.
+    """
+    k = np.arange(2, order + 1)
+    loss = k * (k - 1) / (2 * noise**2)
+    terms = binom.logpmf(k, order, rate) + loss + np.log(-np.expm1(-loss))
+    return float(np.logaddexp(0, logsumexp(terms)))

@@ -12,6 +12,7 @@ from scipy.integrate import quad
 from scipy.optimize import root_scalar
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import norm
+from truths import direction, log_moment
 
 from dpkit.papers.claims import OPACUS_ORDERS, check, outcome
 from dpkit.papers.dpgan import claims
@@ -49,14 +50,6 @@ def explained(name: str) -> str:
     return BY_ID[name].explanation
 
 
-def log_moment(order: int, *, noise: float, q: float) -> Any:
-    """alpha(order) of one charge: the binomial sum for the mixture against N(0)."""
-    a, variance, q = order + 1, mpmath.mpf(noise) ** 2, mpmath.mpf(q)
-    weights = (mpmath.binomial(a, k) * (1 - q) ** (a - k) * q**k for k in range(a + 1))
-    ratios = (mpmath.exp(k * (k - 1) / (2 * variance)) for k in range(a + 1))
-    return mpmath.log(mpmath.fdot(weights, ratios))
-
-
 def printed(charges: list[float], *, groups: int, target: float, one_more: int) -> int:
     """What the code's loop prints: it tests every tenth iteration.
 
@@ -84,7 +77,7 @@ def test_table_7_by_the_loop_in_plain_python(row):
     """Whether the loop counts its iterations from 0 or from 1 decides no cell."""
     name, budget, batch, private, target, moments, both = row
     noise, q = math.sqrt(2 * math.log(1.25 / 1e-4)) / budget, batch / private
-    charges = [float(log_moment(order, noise=noise, q=q)) for order in range(1, moments + 1)]
+    charges = [log_moment(moment + 1, noise, q) for moment in range(1, moments + 1)]
     for groups, cell in zip(both, TABLE_7[name], strict=True):
         found = [printed(charges, groups=groups, target=target, one_more=n) for n in (0, 1)]
         assert found == [cell, cell]
@@ -117,7 +110,7 @@ def test_the_private_size_is_the_only_multiple_of_500_that_gives_both_cells():
 
 def test_the_last_iteration_within_the_budget():
     """552 stay within epsilon 4 by the code's charge, 553 do not."""
-    charges = [(i, float(log_moment(i, noise=Z, q=256 / 49_000))) for i in range(1, 25)]
+    charges = [(i, log_moment(i + 1, Z, 256 / 49_000)) for i in range(1, 25)]
     for count, within in ((552, True), (553, False)):
         spent = min((28 * count * c + math.log(1e5)) / i for i, c in charges)
         assert (spent <= 4) == within
@@ -203,18 +196,10 @@ def test_groups_of_one_batch_cost_as_much_as_groups_apart_only_without_sampling(
     )
 
 
-def gaussian_delta(noise: float, epsilon: float) -> float:
-    """The definition: the hockey-stick divergence of N(1, noise^2) from N(0, noise^2)."""
-    with mpmath.workdps(20):
-        s, e = mpmath.mpf(noise), mpmath.mpf(epsilon)
-        at = e * s * s + mpmath.mpf(1) / 2  # where the densities are in the ratio exp(epsilon)
-        excess = lambda x: mpmath.npdf(x, 1, s) - mpmath.exp(e) * mpmath.npdf(x, 0, s)  # noqa: E731
-        total: Any = mpmath.quad(excess, [at + k * s for k in range(0, 15, 3)])
-        return float(total)
-
-
 def test_one_release_against_the_definition():
-    found = {budget: gaussian_delta(noise_from_budget(budget), budget) for budget in (4, 8, 10)}
+    with mpmath.workdps(20):
+        deltas = (direction(noise_from_budget(budget), 1, budget) for budget in (4, 8, 10))
+        found = dict(zip((4, 8, 10), map(float, deltas), strict=True))
     assert check(BY_ID["one-release-lsun"]).computed == pytest.approx(found[10], rel=1e-9)
     text = explained("one-release-lsun")
     assert f"at 8 (CelebA) it is {1e4 * found[8]:.3f}e-4, just above" in text

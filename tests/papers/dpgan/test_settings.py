@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.stats import norm
+from truths import gaussian_epsilon
 
 from dpkit.papers import dpgan
 from dpkit.papers.dpgan import variants
@@ -170,12 +169,7 @@ def test_what_is_proven_of_the_published_run_in_closed_form():
     settings = variants.published("all", scale="reduced")
     pair = pld.epsilon(settings.ledger(public_size=SIZE), delta=1e-5)
     mu = 2 * math.sqrt(11 * 7) * 4 / MNIST.noise_multiplier
-
-    def delta(epsilon: float) -> float:  # Balle and Wang (2018), eq. 6, without overflow
-        shift, far = epsilon / mu, mu / 2
-        return norm.sf(shift - far) - math.exp(epsilon + norm.logsf(shift + far))
-
-    exact = brentq(lambda epsilon: delta(epsilon) - 1e-5, 1_000, 5_000)
+    exact = gaussian_epsilon(1 / mu, 1e-5)
     assert pair.lower <= exact <= pair.epsilon < exact * 1.001
     assert pair.adjacency == "replace-one"
     # at full length, if Poisson: groups of one batch, tensors at their group's bound, noise over 4

@@ -9,9 +9,8 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import pld, rdp
-from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
-from scipy.stats import norm
+from truths import gaussian_epsilon, log_moment
 
 from dpkit.__main__ import main
 from dpkit.papers import claims
@@ -44,13 +43,8 @@ def value(name: str) -> float:
 
 
 def exact_gaussian(mu: float, delta: float) -> float:
-    """Epsilon of a Gaussian that moves by mu of its deviations (Balle, Wang 2018, Theorem 8)."""
-
-    def over(epsilon):
-        first, second = norm.logcdf(mu / 2 - epsilon / mu), norm.logcdf(-mu / 2 - epsilon / mu)
-        return math.exp(first) * -math.expm1(epsilon + second - first) - delta
-
-    return float(brentq(over, 0, mu * mu + 50 * mu, xtol=1e-9))  # pyright: ignore[reportArgumentType]
+    """Epsilon of a Gaussian that moves by mu of its deviations."""
+    return float(gaussian_epsilon(1 / mu, delta))
 
 
 def sampled(noise_multiplier: float, q: float, steps: int, *, delta: float, grid: float) -> float:
@@ -122,12 +116,9 @@ def test_gs_wgan_says_what_its_script_computes():
 
 def test_ctab_gan_says_what_its_function_computes():
     one = ctab_gan_batch_as_microbatch
-    q, noise, spent = 500 / 32_561, 1.02, []
-    for order in range(2, 64):  # Mironov, Talwar, Zhang 2019, eq. 6, and the classic conversion
-        k = np.arange(order + 1)
-        choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
-        mixed = choose + k * math.log(q) + (order - k) * math.log1p(-q)
-        moment = float(logsumexp(mixed + k * (k - 1) / (2 * noise**2)))
+    spent = []
+    for order in range(2, 64):  # and the classic conversion
+        moment = log_moment(order, 1.02, 500 / 32_561)
         spent.append((65 * 150 * moment + math.log(1e5)) / (order - 1))
     assert min(spent) == pytest.approx(one.SAID, abs=1e-4)
     assert one.epsilon(moved=1) < one.SAID  # clipped record by record

@@ -1,14 +1,13 @@
 """The claims of RDP-GAN, its proof and its tables against numbers found independently."""
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.optimize import brentq
-from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, norm
+from truths import epsilon_where, gaussian_epsilon, log_moment
 
 from dpkit.papers.claims import check
 from dpkit.papers.experiments import store
@@ -36,24 +35,9 @@ def test_the_exact_divergence_by_quadrature(order: int):
     assert (curve["exact"][0] > curve["paper"][0]) == (order >= 11)
 
 
-def root(function: Callable[[float], float], high: float) -> float:
-    """Where the function is 0 between 0 and `high`."""
-    return float(brentq(function, 0, high, xtol=1e-12))  # pyright: ignore[reportArgumentType]
-
-
-def gaussian_epsilon(mu: float) -> float:
-    """Dong, Roth, Su 2022, Cor. 2.13, solved for epsilon."""
-
-    def excess(epsilon: float) -> float:
-        left, right = norm.cdf([mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu])
-        return float(left - math.exp(epsilon) * right - 1e-5)
-
-    return root(excess, 100)
-
-
 def test_theorem_2_against_the_gaussian_in_closed_form():
     curve = recomputed.curve_theorem_2([1.0, 2.0, 10.0, 12.0, 100.0])
-    exact = [gaussian_epsilon(math.sqrt(5) / noise) for noise in curve["noise_std"]]
+    exact = [float(gaussian_epsilon(s / math.sqrt(5), 1e-5)) for s in curve["noise_std"]]
     for low, true, high in zip(curve["lower"], exact, curve["upper"], strict=True):
         assert low <= true <= high <= 1.002 * low
     above = [paper > true for paper, true in zip(curve["paper"], exact, strict=True)]
@@ -76,12 +60,12 @@ def test_one_iteration_on_adult_by_the_sum_of_its_losses():
     moved = sum(p * norm.sf((thresholds - k) / deviation) for k, p in enumerate(shares))
     still = norm.sf(thresholds / deviation)
 
-    def delta(epsilon: float) -> float:
+    def delta(epsilon: Any) -> float:
         return float(np.max(moved - math.exp(epsilon) * still))
 
     assert delta(stated) > 1e-5
     found = recomputed.bounds_on_adult(1)
-    below = root(lambda epsilon: delta(epsilon) - 1e-5, 1e-3)
+    below = float(epsilon_where(delta, 1e-5))
     assert stated < below <= found.epsilon <= 1.001 * found.lower
 
 
@@ -150,14 +134,6 @@ def test_numbers_within_explanations():
 # The proof and the tables.
 
 
-def log_moment(order: int, *, q: float, s: float) -> float:
-    """Log of E_0 (mixture / N(0, s^2))^order by its binomial sum (Mironov et al. 2019, eq. 6)."""
-    k = np.arange(order + 1)
-    choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
-    logs = choose + k * math.log(q) + (order - k) * math.log1p(-q) + k * (k - 1) / (2 * s**2)
-    return float(logsumexp(logs))
-
-
 def reverse(order: int, *, q: float, s: float) -> float:
     """Divergence of N(0, s^2) from the mixture, by adaptive integration."""
 
@@ -172,7 +148,7 @@ def reverse(order: int, *, q: float, s: float) -> float:
 def test_the_other_direction_is_the_smaller_one(order, q, s):
     found = recomputed.other_divergence(order, sample_rate=q, noise_std=s)
     assert found == pytest.approx(reverse(order, q=q, s=s), rel=1e-7)
-    assert 0 < found < log_moment(order, q=q, s=s) / (order - 1)
+    assert 0 < found < log_moment(order, s, q) / (order - 1)
     example = BY_NAME["eq-27-negative"]
     assert check(example).computed == pytest.approx(-math.log(1 + 0.01 * (math.e - 1)), rel=1e-12)
     assert example.stated == pytest.approx(reverse(2, q=0.01, s=1), rel=1e-7)
@@ -182,7 +158,7 @@ def test_the_line_before_c_bounds_the_divergence_at_every_order():
     for q, s in ((0.003, 0.6), (0.07, 1.3), (0.9, 5.0)):
         orders = np.arange(2, 200)
         bound = recomputed.before_c(orders, sample_rate=q, noise_std=s)
-        exact = [log_moment(int(a), q=q, s=s) / (a - 1) for a in orders]
+        exact = [log_moment(int(a), s, q) / (a - 1) for a in orders]
         assert (bound >= exact).all()
     assert value("eq-26-before-c") >= 1
 
@@ -191,7 +167,7 @@ def test_the_moments_accountant_by_its_sums():
     """Of 5,000 releases with rate 64 / 20,000 and noise multiplier 10 / (20 / 64) = 32."""
     best = math.inf
     for moment in range(1, 2_001):
-        spent = 5_000 * log_moment(moment + 1, q=64 / 20_000, s=32.0)
+        spent = 5_000 * log_moment(moment + 1, 32.0, 64 / 20_000)
         best = min(best, (spent + math.log(1e5)) / moment)
         if moment == 32:
             assert recomputed.accountant(32) == pytest.approx(best, rel=1e-6)
