@@ -1,7 +1,13 @@
-"""Truths that several tests ask for: the sampled Gaussian, in as many digits as mpmath has."""
+"""Truths of the sampled Gaussian that several tests ask for, and what dp-accounting says of it.
+
+Where nothing else is said they have as many digits as mpmath has.
+"""
+
+from functools import reduce
 
 import mpmath as mp
 import numpy as np
+import pytest
 from scipy.special import logsumexp
 from scipy.stats import binom
 
@@ -72,3 +78,19 @@ def log_moment(order: int, noise: float, rate: float) -> float:
     loss = k * (k - 1) / (2 * noise**2)
     terms = binom.logpmf(k, order, rate) + loss + np.log(-np.expm1(-loss))
     return float(np.logaddexp(0, logsumexp(terms)))
+
+
+def by_dp_accounting(releases: dict, rate: float, *, delta: float, width: float) -> list[float]:
+    """Epsilon from below and from above of noise multiplier -> number of Poisson releases.
+
+    `width` is that of the cells into which losses are rounded.
+    """
+    peer = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    found = []
+    for above in (False, True):
+        how = {"value_discretization_interval": width, "pessimistic_estimate": above}
+        how |= {"sampling_prob": rate, "use_connect_dots": above}
+        made = (peer.from_gaussian_mechanism(z, **how).self_compose(releases[z]) for z in releases)
+        composed = reduce(lambda one, other: one.compose(other), made)
+        found.append(composed.get_epsilon_for_delta(delta))
+    return found

@@ -9,6 +9,7 @@ from math import exp, log, nan
 
 import pytest
 import torch
+from truths import by_dp_accounting
 
 from dpkit.papers.rdp_gan import algorithm, repaired
 from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, Mlp, ParameterNoise, Tuning
@@ -49,21 +50,6 @@ def tiny(settings, **changes):
 def made(name, epsilon, *, iterations=ITERATIONS, **changes):
     own = {"decay_name": name, "rate": RATES.get(name), "iterations": iterations, **changes}
     return repaired.repaired("digits", target_epsilon=epsilon, public_size=SIZE, **own)
-
-
-def peers(noises, *, rate, each, delta=1e-5):
-    """dp-accounting's (optimistic, pessimistic) epsilon of `each` releases at every noise."""
-    kit = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    found = []
-    for pessimistic in (False, True):
-        total = None
-        for noise, count in Counter(noises).items():
-            told = {"pessimistic_estimate": pessimistic, "use_connect_dots": pessimistic}
-            told |= {"sampling_prob": rate, "value_discretization_interval": 1e-3}
-            one = kit.from_gaussian_mechanism(noise, **told).self_compose(each * count)
-            total = one if total is None else total.compose(one)
-        found.append(total.get_epsilon_for_delta(delta))
-    return found
 
 
 # What a run releases.
@@ -164,9 +150,10 @@ def test_each_schedule_ends_at_its_target_here_and_by_a_peer(name, epsilon):
     noises = [settings.noise.schedule(t) for t in range(iterations)]
     assert (len(set(noises)) > 1) == (name != "constant")
     batch = 256 if epsilon >= 2 else 128
-    optimistic, pessimistic = peers(noises, rate=batch / SIZE, each=5)
-    assert optimistic <= epsilon
-    assert pessimistic == pytest.approx(epsilon, rel=5e-3)
+    releases = {noise: 5 * count for noise, count in Counter(noises).items()}
+    below, above = by_dp_accounting(releases, batch / SIZE, delta=1e-5, width=1e-3)
+    assert below <= epsilon
+    assert above == pytest.approx(epsilon, rel=5e-3)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.04, 0.3])
