@@ -7,7 +7,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -73,33 +72,6 @@ def test_its_tables_are_listed_run_and_read_back(sixth, dpkit):
         assert 0 < part["values"]["epsilon_proven"] < part["values"]["epsilon_claimed"] == 4
     assert "stored already" in dpkit(REPRODUCE)[1]
     assert "priced as stored" in dpkit(f"{REPRODUCE} --reprice")[1]
-
-
-def test_an_interrupted_run_goes_on_to_the_same_result_and_leaves_no_checkpoint(sixth, tmp_path):
-    plan = papers.plans_of("sixth")["table_1"]
-    asked = {"scale": "reduced", "seeds": 1, "device": "cpu"}
-    seen = []
-
-    def watched(records, /, *, total, desc, until=None):
-        for record in records:
-            if len(seen) == until:
-                raise KeyboardInterrupt
-            seen.append(record.step)
-            yield record
-
-    (whole,) = plan(**asked, progress=watched)
-    first = whole.compute()
-    assert seen == [0, 1, 2, 3, 4, 5]
-    seen.clear()
-    (part,) = plan(**asked, progress=partial(watched, until=3))
-    with pytest.raises(KeyboardInterrupt):
-        part.compute()
-    seen.clear()
-    again = whole.compute()
-    assert seen == [4, 5]
-    assert (again.values, again.images.tobytes()) == (first.values, first.images.tobytes())
-    left = [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()]
-    assert left == [".safetensors"]
 
 
 def test_it_is_attacked_and_the_results_are_stored(sixth, dpkit, tmp_path):

@@ -18,9 +18,7 @@ import torch
 from dpkit.common.progress import silent
 from dpkit.common.records import SCALES, write_json
 from dpkit.papers.experiments import run as run_module
-from dpkit.papers.experiments.reproduce import reproduce
 from dpkit.papers.experiments.run import Run
-from dpkit.papers.experiments.store import Result
 from dpkit.papers.rdp_gan import experiments, repaired, tasks
 from dpkit.papers.rdp_gan.experiments import PUBLISHED, judged
 from dpkit.papers.rdp_gan.settings import (
@@ -421,23 +419,6 @@ def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
     assert len(seen) == 3 * 12
     largest = [max(column) for column in zip(*seen[:12], strict=True)]
     assert [found[0][n] for n in ("one_record", "mean_of_a_batch", "batch_total")] == largest
-
-
-def test_stored_parts_are_reproduced_once(tmp_path):
-    """Through the program that stores them: the file, and no second run with the same settings."""
-    computed = []
-
-    def told(settings):
-        compute = lambda: computed.append("key") or Result({"iterations": 0}, {}, "cpu")  # noqa: E731
-        plans = {"table_2": lambda **_: [run(settings)._replace(compute=compute)]}
-        return list(reproduce("rdp_gan", "table_2", plans=plans, scale="reduced", results=tmp_path))
-
-    assert [len(told(small(SETTINGS))) for _ in range(2)] == [1, 1]
-    assert computed == ["key"]
-    record = json.loads(next(tmp_path.rglob("*.json")).read_text())
-    assert record["provenance"]["settings"] == run(small(SETTINGS)).settings
-    with pytest.raises(ValueError, match="iterations differ"):
-        told(replace(small(SETTINGS), iterations=7))
 
 
 # The ablations.

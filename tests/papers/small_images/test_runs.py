@@ -10,8 +10,7 @@ from dpkit.common.progress import silent
 from dpkit.common.records import describe
 from dpkit.metrics import judge
 from dpkit.papers import small_images as paper
-from dpkit.papers.experiments import run, store
-from dpkit.papers.experiments.reproduce import reproduce
+from dpkit.papers.experiments import run
 from dpkit.papers.small_images import experiments, tables
 from dpkit.papers.small_images.experiments import COLUMNS, FidCurve
 from dpkit.papers.small_images.settings import (
@@ -161,20 +160,6 @@ def test_the_published_run_is_priced_both_ways_and_without_privacy_nothing_is(ca
     columns = [values["curve"][name] for name in ("epsilon_claimed", "epsilon_proven", "clipped")]
     assert columns == [[None] * 3, ["inf"] * 3, [0.0] * 3]
     assert (values["epsilon_claimed"], values["epsilon_proven"]) == (None, "inf")
-
-
-def planned(**_):
-    return [tiny(samples=True).part]
-
-
-def test_parts_are_stored_and_resumed_by_the_command(cache):
-    asked = {"scale": "reduced", "results": cache / "results"}
-    for words in ("epsilon_proven", "stored already"):
-        (row,) = reproduce("small_images", "figure_2", plans={"figure_2": planned}, **asked)
-        assert words in row["summary"]
-    stored = store.load("small_images", "figure_2", **asked)["tiny-seed0"]
-    assert stored["values"]["steps"] == 5
-    assert stored["provenance"]["settings"]["records"] == "digits"
 
 
 def test_figures_are_planned_on_mnist_at_both_scales():
