@@ -45,7 +45,8 @@ def lot(size=6):
 @pytest.mark.parametrize("name", NOISES)
 def test_each_noise_trains_any_classifier(name):
     chosen, data = replace(TINY, noise=NOISES[name]), Data(*lot(30), 30)
-    model, rng = algorithm.new_classifier(chosen, seed=0, device=CPU), generator_on(CPU)
+    model = algorithm.new_classifier(chosen, seed=0, device=CPU)
+    rng = generator_on(CPU, reproducible_seed=0)  # of 500 runs one would draw an empty lot
     records = list(train(algorithm.step, model, data, settings=chosen, rng=rng, steps=4))
     assert [record.step for record in records] == [0, 1, 2, 3]
     assert all(0 <= record.clipped <= 1 and record.loss > 0 for record in records)
@@ -79,11 +80,14 @@ def test_digits_are_learned_by_agd_within_its_budget(name):
 
 @pytest.mark.parametrize("name", NOISES)
 def test_a_step_does_what_is_charged_and_the_published_one_reads_raw_gradients(name):
+    """The third one of DpOpt's noise, which follows what the first two released."""
     chosen = replace(TINY, noise=NOISES[name])
     new = partial(algorithm.new_classifier, chosen, seed=0, device=CPU)
     charged = chosen.as_if_public(public_size=30, steps=1)
-    found = check_step(algorithm.step, new, *lot(), settings=chosen, charged=charged)
+    told = {"settings": chosen, "charged": charged, "steps": 3 if name == "optimised" else 1}
+    found = check_step(algorithm.step, new, *lot(), **told)
     assert bool(found.findings) == (name == "published"), found
+    assert name == "published" or 1.1 < found.replaced < 2.001
 
 
 @dataclass(frozen=True)

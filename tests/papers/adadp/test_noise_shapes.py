@@ -1,9 +1,8 @@
 """Noise shapes: what each step's clipping and noise come to, and what a shape remembers of it.
 
-Of DpOpt's noise the optimum it descends to, its constraint, and whole steps with it.
+Of DpOpt's noise the optimum it descends to, and its constraint.
 """
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,8 +11,6 @@ import torch
 from scipy import optimize
 from torch import nn
 
-from dpkit.audit.training.step_check import check_step
-from dpkit.papers.adadp import algorithm
 from dpkit.papers.adadp.noise_shapes import (
     ROUNDED_UP,
     NoiseShape,
@@ -25,10 +22,8 @@ from dpkit.papers.adadp.noise_shapes import (
     optimal_shares,
     projected,
 )
-from dpkit.papers.adadp.settings import DPOPT
 from dpkit.privacy import DiagonalGaussian
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
-from dpkit.privacy.sampling import PoissonSampling
 from dpkit.training import clipped_sum, per_example, seeded
 
 SHAPES = [(4, 3), (4,)]
@@ -357,21 +352,3 @@ def test_equal_scales_clip_as_one_norm_does_and_an_empty_batch_has_a_sum_of_zero
     found = clipped_sum(of, batch[:0], rule=rule)
     assert found.weights.shape == (1, 0)
     assert not any(one.any() for one in found.sums)
-
-
-# --- a whole step ---
-
-
-SMALL = replace(
-    DPOPT, widths=(8, 6, 3), sampling=PoissonSampling(6), pca_noise=None, noise_multiplier=1.1
-)
-
-
-@pytest.mark.slow("a step of DpOpt that a record moves too far, of all steps alone")
-def test_nothing_is_found_in_steps_of_dpopt():
-    """Three of them, so that the noise of the last two follows what was released."""
-    made = partial(algorithm.new_classifier, SMALL, seed=0, device=torch.device("cpu"))
-    x, y = 3 * normal(6, 8).float(), torch.arange(6) % 3
-    report = check_step(algorithm.step, made, x, y, settings=SMALL, steps=3)
-    assert report.findings == (), report
-    assert 1.1 < report.replaced < 2.001

@@ -5,6 +5,7 @@ Fixed seeds. Each of the file's 12 statistical checks rejects at a p-value of 1e
 code would fail with probability below 2e-7 together.
 """
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -18,21 +19,17 @@ from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
     MULTIPLICATIVE,
-    NON_PRIVATE,
     OUTPUT_ERROR,
     SETTINGS,
     Dcgan,
     GradientNoise,
-    LossValueNoise,
     Mlp,
     ParameterNoise,
 )
 from dpkit.privacy.sampling import PoissonSampling
-from dpkit.privacy.schedules import Constant, Linear
-from dpkit.training import per_example
+from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
-from dpkit.training.networks import called_fake, called_real
 from dpkit.training.optimizers import Sgd
 from dpkit.training.types import Data
 
@@ -190,25 +187,6 @@ def test_each_published_step_is_its_listing(name, index):
     assert (record.generator_loss is None) == (index != 3)
 
 
-def test_noise_on_the_value_of_the_loss_changes_nothing_to_the_bit():
-    """Facts of the paper: any sigma, and none, with the same streams (Adam, as published)."""
-    rows, labels = records(20)
-    ends = []
-    for noise in (NON_PRIVATE.noise, *(LossValueNoise(Constant(s)) for s in (1e-3, 10.0, 1e30))):
-        adam = SETTINGS.generator_optimizer
-        settings = tiny(SETTINGS, noise=noise, **dict.fromkeys(SMALL_RATES, adam))
-        gan = new(settings)
-        before = flat(gan.averaged_net.parameters())
-        seen = list(runs(settings, gan, rows, labels))
-        assert len(seen) == 6
-        assert not torch.equal(before, flat(gan.averaged_net.parameters()))
-        ends.append((weights(gan.discriminator), weights(gan.averaged_net), seen))
-    for discriminator, averaged, seen in ends[1:]:
-        assert equal(discriminator, ends[0][0])
-        assert equal(averaged, ends[0][1])
-        assert seen == ends[0][2]
-
-
 def test_the_released_generator_is_an_average_that_soon_forgets_the_first_weights():
     settings = tiny(REPAIRED, generator_decay=0.3)
     gan = new(settings)
@@ -303,6 +281,15 @@ def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
         assert two_sided(stats.chi2(steps), float((together**2).sum())) > LEAST_P
 
 
+def test_a_ledger_and_a_run_agree_on_the_number_of_releases():
+    """One noisy update a step: steps run, and releases priced."""
+    settings = noisy(tiny(REPAIRED), ExponentialDecay(2.0, 0.1))
+    steps = [one.step // EACH for one in runs(settings, new(settings), *records(40))]
+    priced = settings.ledger(public_size=40)
+    spent = Counter(settings.noise.schedule(iteration) for iteration in steps)
+    assert spent == {release.noise_multiplier: count for release, count in priced}
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_nothing_private_reaches_what_is_generated(name):
     """The generator is asked for labels and fed latents that no private record or label moves."""
@@ -331,32 +318,6 @@ def test_labels_are_not_looked_at_where_records_have_none(name):
 
 
 # The networks.
-
-
-@pytest.mark.parametrize("scale", [None, 20.0])
-@pytest.mark.parametrize(("network", "features"), [(Mlp(4), 6), (Dcgan(2), 9), (Dcgan(2), 16)])
-def test_gradients_of_one_example_each_are_those_of_torch_func(network, features, scale):
-    settings = tiny(REPAIRED, network=network, features=features, label_scale=scale)
-    discriminator = new(settings).discriminator.double()
-    rows, labels = records(4, features=features)
-    parameters = {name: p.detach() for name, p in discriminator.named_parameters()}
-    for loss in (called_real, called_fake):
-
-        def alone(values, row, label, loss=loss):
-            call = torch.func.functional_call(discriminator, values, (row[None], label[None]))
-            return loss(call).sum()
-
-        wanted = torch.func.vmap(torch.func.grad(alone), (None, 0, 0))(
-            parameters, rows.double(), labels
-        )
-        found, losses = per_example(discriminator, loss, rows.double(), labels)
-        assert losses.shape == (4,)
-        norms = torch.stack([g.flatten(1).norm(dim=1) for g in wanted.values()])
-        torch.testing.assert_close(found.norms(), norms, rtol=1e-9, atol=1e-12)
-        shares = torch.tensor([[0.5, 2.0, 0.0, 1.0]], dtype=torch.double)
-        for total, full in zip(found.weighted_sum(shares), wanted.values(), strict=True):
-            expected = torch.einsum("b,b...->...", shares[0], full)
-            torch.testing.assert_close(total, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("features", [4, 6, 9, 16, 20, 25, 42, 70, 90, 100, 784])
