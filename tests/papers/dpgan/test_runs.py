@@ -139,32 +139,6 @@ def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, s
     assert len(seen) < 10
 
 
-def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
-    quick: Path, monkeypatch
-):
-    train, given = run_module.train, {"warm": [], "private": []}
-
-    def spied(name):
-        def run(step, *rest, checkpoint=None, **others):
-            def noted(gan, images, labels, **now):
-                given[name].append({tuple(one.flatten().tolist()) for one in images})
-                return step(gan, images, labels, **now)
-
-            return train(noted, *rest, **others)
-
-        return run
-
-    monkeypatch.setattr(experiments.algorithm, "train", spied("warm"))
-    monkeypatch.setattr(run_module, "train", spied("private"))
-    experiments.trained(run_of(tiny(variants.repaired("all", scale="reduced"))))
-    real = material("digits")
-    for name, images, steps in (("warm", real.public, 4), ("private", real.private, 6)):
-        known = {tuple(one.flatten().tolist()) for one in images}
-        assert len(given[name]) == steps
-        assert all(batch <= known for batch in given[name])
-        assert any(given[name])
-
-
 def test_codes_that_are_judged_are_not_those_of_training(quick: Path, monkeypatch):
     seen, generate = [], experiments.algorithm.generate
     spy = lambda net, codes: seen.append(codes) or generate(net, codes)  # noqa: E731
@@ -255,41 +229,29 @@ def test_scales():
             call(**asked)
 
 
-PLANNED = {"table_2": 1 + 2 * 5, "table_6": 2 * 5 * 5, "table_9": 2 * 7 * 3, "snapshot": 2}
-
-
-@pytest.mark.parametrize("name", experiments.PLANS)
-def test_plans_name_their_parts_once_and_describe_them_in_json(name: str):
-    asked = {"scale": "reduced", "seeds": 2, "device": "cpu", "progress": silent}
-    planned, again = (experiments.PLANS[name](**asked) for _ in range(2))
-    assert len({part.name for part in planned}) == len(planned) == PLANNED[name]
-    for one, other in zip(planned, again, strict=True):
-        assert json.loads(json.dumps(one.settings)) == one.settings == other.settings
-    assert set(experiments.PLANS) == set(PLANNED)
-
-
 def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
     settings = tiny(variants.published("all", scale="reduced"), generator_trained=False)
     start = paper.new_gan(settings, seed=0, device=CPU).generator_net
     assert alike(start, experiments.trained(run_of(settings)))
 
 
-def test_a_gan_of_public_images_alone_reads_no_private_one_and_costs_nothing(
-    quick: Path, monkeypatch: pytest.MonkeyPatch
-):
-    settings = tiny(variants.public_alone(scale="reduced"), max_steps=0, warm_start=2)
-    found = []
-    for factor in (1.0, -1.0):
-        real = experiments.material("digits")
-        changed = real._replace(private=factor * real.private)
-        monkeypatch.setattr(experiments, "material", lambda _, changed=changed: changed)
-        run = run_of(settings)
-        found.append(deepcopy(experiments.trained(run)))
-    assert alike(*found)
-    assert not alike(paper.new_gan(settings, seed=0, device=CPU).generator_net, found[0])
-    price = experiments.priced(settings, steps=run.steps)
-    assert price["epsilon_proven"] == 0
-    assert experiments.PUBLIC in price["assumptions"]
+@pytest.mark.parametrize("read", ["public", "private"])
+def test_training_reads_its_own_images_alone(quick: Path, monkeypatch, read: str):
+    """A warm start those that are public, which costs nothing; private steps the private ones."""
+    private = tiny(variants.repaired("none", scale="reduced"))
+    public = tiny(variants.public_alone(scale="reduced"), max_steps=0, warm_start=2)
+    settings, found = private if read == "private" else public, []
+    real, others = material("digits"), {"private", "public", "train", "test"} - {read}
+    for turned in ((), others, {read}):
+        changed = {name: -getattr(real, name) for name in turned}
+        monkeypatch.setattr(experiments, "material", lambda _, own=changed: real._replace(**own))
+        for path in quick.glob("*"):
+            path.unlink()
+        found.append(deepcopy(experiments.trained(run_of(settings))))
+    assert alike(found[0], found[1])
+    assert not alike(found[0], found[2])
+    if read == "public":
+        assert experiments.priced(settings, steps=0)["epsilon_proven"] == 0
 
 
 def classified(key, gan, learning, size=20):

@@ -1,5 +1,6 @@
 """Every table in one sweep: at a scale of seconds, and however often it is interrupted."""
 
+import json
 import os
 import signal
 import subprocess
@@ -79,9 +80,16 @@ def test_small_parts_need_no_data_set_and_seconds(name, apart):
 
 @pytest.mark.parametrize("name", ["dp_cgan", "dpgan", "adadp"])
 def test_small_tables_have_the_parts_of_reduced_ones(name):
-    """Whatever a table's rows ask for is there; the other papers calibrate, or vary more."""
+    """Whatever a table's rows ask for is there; the other papers calibrate, or vary more.
+
+    Each has a name of its own and says in JSON what it is, the same each time.
+    """
+    asked = {**ONCE, "seeds": 2}
     for plan in papers.plans_of(name).values():
-        small, reduced = (plan(**ONCE, scale=scale) for scale in ("small", "reduced"))
+        small, again, reduced = (plan(**asked, scale=one) for one in ("small", "small", "reduced"))
+        described = [json.loads(json.dumps(part.settings)) for part in small]
+        assert described == [part.settings for part in small] == [part.settings for part in again]
+        assert len({part.name for part in small}) == len(small)
         assert [part.name for part in small] == [part.name for part in reduced]
         names = {part.name for part in small}
         assert all(part.after in names - {part.name} for part in small if part.after)
