@@ -5,6 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from dpkit.__main__ import main
+
 
 @pytest.fixture(autouse=True, scope="module")
 def prices(each_ledger_is_priced_once: None) -> None:
@@ -24,3 +26,16 @@ def measured() -> Callable[..., float]:
         return target.bound(*scores, **given).epsilon
 
     return shown
+
+
+@pytest.fixture
+def dpkit(capsys):
+    """Run a command line; its exit status, and what it printed and complained of."""
+
+    def run(line: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as left:
+            main(line.split())
+        out, err = capsys.readouterr()
+        return left.value.code, out, err
+
+    return run

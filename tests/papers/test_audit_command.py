@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from dpkit.__main__ import main
 from dpkit.common import files
 
 pytestmark = pytest.mark.torch
@@ -12,19 +11,6 @@ pytestmark = pytest.mark.torch
 ASKED = {"target", "claimed", "proven", "measured", "confidence", "adjacency"}
 ASKED |= {"attack", "assumes", "trials", "seconds"}
 HISTOGRAM = "audit run sampling/label-histogram"
-
-
-@pytest.fixture
-def dpkit(capsys):
-    """Run a command line; its exit status and what it printed."""
-
-    def run(line):
-        with pytest.raises(SystemExit) as left:
-            main(line.split())
-        out, err = capsys.readouterr()
-        return left.value.code, out, err
-
-    return run
 
 
 def test_a_run_says_so_in_words(dpkit):

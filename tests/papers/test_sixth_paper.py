@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from dpkit import papers
-from dpkit.__main__ import main
 from dpkit.common import files
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
@@ -40,29 +39,17 @@ def sixth(monkeypatch, tmp_path):
     del papers.sixth
 
 
-@pytest.fixture
-def dpkit(capsys):
-    """Run a command line; its exit status and what it printed."""
-
-    def run(line):
-        with pytest.raises(SystemExit) as left:
-            main(line.split())
-        return left.value.code, capsys.readouterr().out
-
-    return run
-
-
 def test_its_claims_are_checked(sixth, dpkit):
-    code, out = dpkit("claims --paper sixth --json")
+    code, out, _ = dpkit("claims --paper sixth --json")
     (verdict,) = json.loads(out)
     assert (code, verdict["id"], verdict["verdict"]) == (0, "sixth/epsilon", "holds")
 
 
 def test_its_tables_are_listed_run_and_read_back(sixth, dpkit):
-    code, out = dpkit("reproduce sixth")
+    code, out, _ = dpkit("reproduce sixth")
     said = "table_1: Table 1: how bright the generated digits are (reduced: six steps)."
     assert (code, said in out) == (0, True)
-    code, out = dpkit(REPRODUCE)
+    code, out, _ = dpkit(REPRODUCE)
     assert (code, len(json.loads(out))) == (0, 2)
     stored = store.load("sixth", "table_1", scale="reduced")
     (row,) = import_module("dpkit.papers.sixth.tables").table_1(stored)
@@ -76,7 +63,7 @@ def test_its_tables_are_listed_run_and_read_back(sixth, dpkit):
 
 def test_it_is_attacked_and_the_results_are_stored(sixth, dpkit, tmp_path):
     """The run holds: measured is at most proven but in 5 % of seeds, and near 1.1 of 2.5 here."""
-    code, out = dpkit("audit run sixth/published --store --repeat 2 --trials 500 --json")
+    code, out, _ = dpkit("audit run sixth/published --store --repeat 2 --trials 500 --json")
     row = json.loads(out)
     assert code == 0
     assert 0.3 < row["measured"] <= row["proven"] < row["claimed"] == 4

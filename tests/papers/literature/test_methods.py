@@ -12,7 +12,6 @@ from dp_accounting import pld, rdp
 from scipy.special import gammaln, logsumexp
 from truths import by_dp_accounting, gaussian_epsilon, log_moment
 
-from dpkit.__main__ import main
 from dpkit.papers import claims
 from dpkit.papers import literature as ledger
 from dpkit.papers.claims import Claim, Source, finding
@@ -259,14 +258,13 @@ def collect(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
     return ledger.collected()
 
 
-def test_the_template_makes_a_finding(template, tmp_path, monkeypatch, capsys):
+def test_the_template_makes_a_finding(template, tmp_path, monkeypatch, dpkit):
     (tmp_path / "made_up_noise_2.py").write_text(template)
     monkeypatch.setattr(ledger, "CLAIMS", collect(tmp_path, monkeypatch))
-    with pytest.raises(SystemExit) as left:
-        main(["claims", "--paper", "ledger", "--json"])
-    found = {one["id"]: one for one in json.loads(capsys.readouterr().out)}
+    code, out, _ = dpkit("claims --paper ledger --json")
+    found = {one["id"]: one for one in json.loads(out)}
     one = found["ledger/made-up-noise-2"]
-    assert (left.value.code, one["verdict"], one["code"]["cause"]) == (0, "fails", "formula")
+    assert (code, one["verdict"], one["code"]["cause"]) == (0, "fails", "formula")
     assert one["computed"] == pytest.approx(exact_gaussian(1 / 2, 1e-5), abs=1e-6)
     assert len(found) == len(BY_NAME) + 1 == len(ledger.CLAIMS)
 
