@@ -31,29 +31,50 @@ def test_losses_of_poisson_runs_have_the_ledgers_profile(shift, rate, steps):
         assert max(added + 5 * error, removed + 5 * other) >= proven * 0.98
 
 
-def test_one_batch_shuffled_is_the_gaussian_at_twice_the_shift():
-    rng = np.random.default_rng(2)
-    absent, present = runs.shuffled(rng, TRIALS, shift=0.5, batches=1, epochs=4)
-    # 4 releases that move by 2 * 0.5 deviations: losses 2 * 0.5 * x, of mean +-mu^2 / 2, mu = 2
-    assert present.mean() == pytest.approx(2.0, abs=5 * 2 / np.sqrt(TRIALS))
-    assert absent.mean() == pytest.approx(-2.0, abs=5 * 2 / np.sqrt(TRIALS))
-    assert present.std() == pytest.approx(2.0, rel=0.02)
+def test_sorting_releases_into_cells_hides_little_and_shows_nothing_more():
+    """Delta of the sorted runs against the ledger's own, within 5 standard errors."""
+    run = {"shift": 2.0, "rate": 0.01, "steps": 100}
+    _, present = runs.sorted_runs(np.random.default_rng(3), 50_000, **run)
+    ledger = [Release(SampledGaussian(1 / run["shift"], run["rate"]), run["steps"])]
+    for epsilon in (0.5, 2.0, 3.0):
+        found, error = hockey_stick(present, epsilon)
+        exact = pld.delta(ledger, epsilon=epsilon).delta
+        assert 0.98 * exact - 5 * error <= found <= exact * 1.001 + 5 * error
 
 
-def test_mean_of_the_likelihood_ratio_is_one():
-    """Within 5 standard errors, of shuffled epochs, whose ratio has no other oracle here."""
-    absent, _ = runs.shuffled(np.random.default_rng(3), TRIALS, shift=0.5, batches=10, epochs=2)
+@pytest.mark.parametrize(("run", "mu"), [("shuffled", 2.0), ("left_out", 1.0)])
+def test_epochs_of_one_batch_are_gaussians(run, mu):
+    """Four that move by 2 * 0.5 deviations, or 0.5: losses of mean +-mu^2 / 2, deviation mu."""
+    worlds = getattr(runs, run)(np.random.default_rng(2), TRIALS, shift=0.5, batches=1, epochs=4)
+    for world, sign in zip(worlds, (-1, 1), strict=True):
+        assert world.mean() == pytest.approx(sign * mu**2 / 2, abs=5 * mu / np.sqrt(TRIALS))
+        assert world.std() == pytest.approx(mu, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("run", "more"),
+    [
+        ("shuffled", {"shift": 0.5, "batches": 10, "epochs": 2}),
+        ("left_out", {"shift": 0.5, "batches": 10, "epochs": 2}),
+        ("sorted_runs", {"shift": 1.0, "rate": 0.02, "steps": 100}),
+    ],
+)
+def test_mean_of_the_likelihood_ratio_is_one(run, more):
+    """Without the record, within 5 standard errors."""
+    absent, _ = getattr(runs, run)(np.random.default_rng(3), 100_000, **more)
     ratios = np.exp(absent)
-    assert ratios.mean() == pytest.approx(1.0, abs=5 * ratios.std() / np.sqrt(TRIALS))
+    assert ratios.mean() == pytest.approx(1.0, abs=5 * ratios.std() / np.sqrt(ratios.size))
 
 
-def test_a_shift_must_be_a_positive_number_and_a_rate_a_probability():
-    rng = np.random.default_rng(0)
-    for bad in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match="shift must be a finite number > 0"):
-            runs.poisson(rng, 10, shift=bad, rate=0.5, steps=1)
-        with pytest.raises(ValueError, match="shift must be a finite number > 0"):
-            runs.shuffled(rng, 10, shift=bad, batches=2, epochs=1)
-    for rate in (0.0, 1.5, np.nan):
-        with pytest.raises(ValueError, match="rate must lie in"):
-            runs.poisson(rng, 10, shift=1.0, rate=rate, steps=1)
+@pytest.mark.parametrize("run", ["poisson", "sorted_runs", "shuffled", "left_out"])
+def test_a_shift_must_be_a_positive_number_and_a_rate_a_probability(run):
+    """And in some one whose exponentials fit."""
+    rated = run in ("poisson", "sorted_runs")
+    good = {"rate": 0.5, "steps": 1} if rated else {"batches": 2, "epochs": 1}
+    bad = [{"shift": one} for one in (0.0, np.nan, np.inf)]
+    bad += [{"shift": 11.0}] if run in ("sorted_runs", "left_out") else []
+    bad += [{"rate": one} for one in (0.0, 1.5, np.nan)] if rated else []
+    for one in bad:
+        ((name, value),) = one.items()
+        with pytest.raises(ValueError, match=f"{name} must .* got {value}"):
+            getattr(runs, run)(np.random.default_rng(0), 10, **{"shift": 1.0, **good, **one})
