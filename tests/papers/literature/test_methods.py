@@ -216,9 +216,9 @@ def test_a_finding_says_where_it_was_read():
     assert isinstance(one, Claim)
     assert one.id == "ledger/some-name"
     assert one.where == "A method (its authors 2026): owner/name 0000000, file.py:1"
-    for empty in ({"work": " ", "place": "x"}, {"work": "x", "place": ""}):
-        with pytest.raises(ValueError, match="must say something"):
-            Source(**empty)
+    for name in ("work", "place"):
+        with pytest.raises(ValueError, match=f"{name} of a source must say something"):
+            Source(**{"work": "x", "place": "x", name: " "})
 
 
 def test_what_was_not_read_cannot_be_checked():

@@ -230,17 +230,24 @@ def test_noises_follow_from_released_values_alone():
     assert batches[0] != batches[2]
 
 
-def test_repaired_runs_refuse_an_accuracy_read_for_free_and_all_refuse_to_run_without_a_rule():
-    free = replace(REPAIRED, tuning=replace(REPAIRED.tuning, count_noise=0.0))
-    for settings, words in (
-        (free, "count_noise must be > 0"),
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            replace(REPAIRED, tuning=replace(REPAIRED.tuning, count_noise=0.0)),
+            "count_noise must be",
+        ),
         (replace(REPAIRED, tuning=None), "use loop.train"),
         (replace(PUBLISHED, tuning=None), "use loop.train"),
-    ):
-        budget = Watch()
-        with pytest.raises(ValueError, match=words):
-            run(settings, correct=lambda _: 0.0, budget=budget)
-        assert not budget.events
+    ],
+)
+def test_an_accuracy_read_for_free_where_it_costs_and_a_run_without_a_rule_are_refused(
+    settings, words
+):
+    budget = Watch()
+    with pytest.raises(ValueError, match=words):
+        run(settings, correct=lambda _: 0.0, budget=budget)
+    assert not budget.events
 
 
 # The paper's own budget.

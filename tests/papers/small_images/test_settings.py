@@ -6,7 +6,6 @@ Peers and closed forms are the oracles of every price.
 from dataclasses import replace
 from math import exp, inf, log, sqrt
 
-import numpy as np
 import pytest
 
 from dpkit.papers import small_images as paper
@@ -29,6 +28,9 @@ def test_published_settings_are_the_papers():
     assert run.critic_optimizer.rate(0) == run.generator_optimizer.rate(9) == 128 * 3.125e-6
     assert run.critic_optimizer.betas == run.generator_optimizer.betas == (0.5, 0.9)
     assert run.steps_allowed(public_size=PUBLIC_SIZE) == STEPS == 40 * -(-60_000 // 128)
+    (charged,) = run.claimed_ledger(public_size=PUBLIC_SIZE)  # peers price it in test_claims.py
+    assert charged.count == STEPS
+    assert SHUFFLED_AS_POISSON in charged.mechanism.assumptions
     assert (len(ORDERS), ORDERS[0], ORDERS[9:11]) == (72, 1.25, (4.5, 5))
     assert ORDERS[-4:] == (63, 128, 256, 512)
 
@@ -48,21 +50,6 @@ def test_each_figure_varies_one_thing():
     # what a sum is divided by says nothing of who was drawn
     assert [paper.SETTINGS.divisor(96), paper.REPAIRED.divisor(96)] == [96, 128]
     assert paper.REPAIRED.divisor(0) == 128
-
-
-def test_what_the_code_charges_is_what_peers_charge():
-    opacus = pytest.importorskip("opacus.accountants.analysis.rdp")
-    google = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
-    whole = [order for order in ORDERS if order == int(order)]
-    for noise, run in paper.FIGURE_2.items():
-        ledger = run.claimed_ledger(public_size=PUBLIC_SIZE)
-        assert ledger[0].count == STEPS
-        ours = ledger[0].mechanism.rdp(ORDERS)
-        theirs = opacus.compute_rdp(q=RATE, noise_multiplier=noise, steps=1, orders=list(ORDERS))
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-        at_whole = google._compute_rdp_poisson_subsampled_gaussian(RATE, noise, whole)
-        np.testing.assert_allclose(ledger[0].mechanism.rdp(whole), at_whole, rtol=1e-9)
-        assert SHUFFLED_AS_POISSON in ledger[0].mechanism.assumptions
 
 
 def test_shuffled_batches_cost_one_gaussian_release_a_pass():
@@ -151,8 +138,7 @@ def test_bad_settings_are_refused(changes, message):
 
 
 @pytest.mark.parametrize("run", [paper.SETTINGS, paper.REPAIRED, paper.NON_PRIVATE])
-@pytest.mark.parametrize("steps", [float("nan"), -1])
-def test_a_number_of_steps_that_is_none_is_refused_at_once(run, steps):
-    for ledger in (run.ledger, run.claimed_ledger):
-        with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
-            ledger(public_size=PUBLIC_SIZE, steps=steps)
+@pytest.mark.parametrize("ledger", ["ledger", "claimed_ledger"])
+def test_a_number_of_steps_that_is_none_is_refused_at_once(run, ledger):
+    with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
+        getattr(run, ledger)(public_size=PUBLIC_SIZE, steps=float("nan"))
