@@ -1,6 +1,7 @@
 """Claims, attacks and runs of a paper ask for the same ledgers: each price counts once."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def measured() -> Callable[..., float]:
 def dpkit(capsys):
     """Run a command line; its exit status, and what it printed and complained of."""
 
-    def run(line: str) -> tuple[int, str, str]:
+    def run(line: str) -> tuple[Any, str, str]:
         with pytest.raises(SystemExit) as left:
             main(line.split())
         out, err = capsys.readouterr()
