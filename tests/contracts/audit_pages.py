@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
+from doc_parts import table
 from own_mechanisms import targets as own
-from pages import table
 
 from dpkit.common.show import at_least, at_most
 from dpkit.papers import PAPERS

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlparse
 
 import audit_pages
-import pages
+import doc_parts
+from doc_parts import table
 from packaging.requirements import Requirement
-from pages import table
 
 from dpkit.common import records
 from dpkit.common.show import at_most
@@ -372,15 +372,15 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "launch links": links_of_the_readme,
         "verdicts": verdicts_table,
     },
-    "docs/claims.md": {"claims": claims_table, "findings": pages.findings},
-    "docs/accountants.md": {"drawn": pages.drawn},
+    "docs/claims.md": {"claims": claims_table, "findings": doc_parts.findings},
+    "docs/accountants.md": {"drawn": doc_parts.drawn},
     "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
     "docs/utility.md": {
-        "accuracies": pages.accuracies,
-        "other classifiers": pages.other_classifiers,
-        "gains": pages.gains,
-        "likeness": pages.likeness,
-        "published": pages.published,
+        "accuracies": doc_parts.accuracies,
+        "other classifiers": doc_parts.other_classifiers,
+        "gains": doc_parts.gains,
+        "likeness": doc_parts.likeness,
+        "published": doc_parts.published,
     },
     "docs/results.md": {
         "table 1": table_1,
@@ -429,5 +429,5 @@ if __name__ == "__main__":
     SAMPLES.write_bytes(draw_samples())
     CHART.write_bytes(draw_chart())
     SCORES.write_bytes(audit_pages.draw_scores())
-    UTILITY.write_bytes(pages.draw_utility())
-    UTILITY_SAMPLES.write_bytes(pages.draw_utility_samples())
+    UTILITY.write_bytes(doc_parts.draw_utility())
+    UTILITY_SAMPLES.write_bytes(doc_parts.draw_utility_samples())
