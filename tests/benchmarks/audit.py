@@ -2,10 +2,9 @@
 
 What it says of fixed counts is stored in tests/audit/peer_values.json, for the tests; asked again
 only when its version or the question changes. It is no dependency: where it is not installed,
-nothing is compared and a sentence says so. `python tests/benchmarks/audit.py` prints all.
+nothing is compared and a sentence says so.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +13,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench import Row, against, line
+from bench import Row, against
 
 from dpkit.audit import bounds, one_run
 from dpkit.common.records import read_json, write_json
@@ -144,9 +143,3 @@ def rows() -> Iterator[Row]:
         label = f"{name}: {median(found['dpkit']):.2f}, peer {median(found['peer']):.2f}"
         both = contenders(name, 0)
         yield against(label, both["dpkit"], peer, both["peer"], repeats=3)
-
-
-if __name__ == "__main__":
-    for row in rows():
-        sys.stdout.write(line(row.as_json()) + "\n")
-        sys.stdout.flush()

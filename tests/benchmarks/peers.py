@@ -2,23 +2,22 @@
 
 Opacus (RDP), dp-accounting (RDP and PLD) and prv-accountant each answer every setting they can
 state; a failure is an answer too, by its text. Answers lie in tests/privacy/peer_values.json and
-are asked again only when a peer's version or the question changes. Nothing of dpkit takes part in
-them. `python tests/benchmarks/peers.py` shows progress; `make bench` does the same.
+are asked again, by `make bench`, only when a peer's version or the question changes. Nothing of
+dpkit takes part in them.
 """
 
 import logging
 import math
-import multiprocessing
 import signal
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import Row
+from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.process_executor import BrokenProcessPool
 from peer_settings import GRID, MECHANISMS, Setting, subject_name
 
 from dpkit.common.records import read_json, write_json
@@ -177,71 +176,49 @@ PEERS = {
 }
 
 
-class Asker:
-    """Asks one peer in a process of its own, which ends with a question that takes too long."""
-
-    def __init__(self, peer: str) -> None:
-        self.peer = peer
-        self.process = None
-
-    def ask(self, subject: Any, accuracy: float) -> Answer:
-        """The peer's answer, or its error."""
-        if self.process is None:
-            spawn = multiprocessing.get_context("spawn")
-            self.pipe, theirs = spawn.Pipe()
-            self.process = spawn.Process(target=_serve, args=(self.peer, theirs), daemon=True)
-            self.process.start()
-            theirs.close()
-            self.pipe.recv()  # ready: imports and a first question are not held against it
-        self.pipe.send((subject, accuracy))
-        try:
-            if self.pipe.poll(WALL_LIMIT_S):
-                return self.pipe.recv()
-            found = TOO_LONG
-        except EOFError:
-            found = "the process ended without an answer"
-        self.stop()
-        return {"error": found}
-
-    def first_answer(self, subject: Any) -> Answer:
-        """By the first accuracy that is not answered by an error, else the last error."""
-        found: Answer = {}
-        for accuracy in PEERS[self.peer].accuracies:
-            found = self.ask(subject, accuracy)
-            if "error" not in found:
-                break
-        return found
-
-    def stop(self) -> None:
-        """End the process; the next question starts another."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-        self.process = None
-
-
 def _too_long(*_: object) -> None:
     raise TimeoutError
 
 
-def _serve(peer: str, pipe: Connection) -> None:
+def _ready(peer: str) -> None:
+    """In a new process: imports and a first question are not held against a peer."""
     logging.disable()
     warnings.simplefilter("ignore")
-    ask, first = PEERS[peer].ask, GRID[0]
     signal.signal(signal.SIGPROF, _too_long)
+    ask, first = PEERS[peer].ask, GRID[0]
     ask(first if first in PEERS[peer].subjects else first[:2], PEERS[peer].accuracies[-1])
-    pipe.send("ready")
-    while True:
-        subject, accuracy = pipe.recv()
-        try:
-            signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
-            answer = ask(subject, accuracy)
-        except TimeoutError:
-            answer = {"error": TOO_LONG}
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
+
+
+def _asked(peer: str, subject: Any, accuracy: float) -> Answer:
+    """The peer's answer, or its error, in the process that is ready."""
+    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
+    try:
+        return PEERS[peer].ask(subject, accuracy)
+    except TimeoutError:
+        return {"error": TOO_LONG}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        pipe.send(answer)
+
+
+def first_answer(peer: str, subject: Any) -> Answer:
+    """By the first accuracy that is not answered by an error, else the last error.
+
+    A process of its own is asked, which ends with a question that takes too long.
+    """
+    found: Answer = {}
+    for accuracy in PEERS[peer].accuracies:
+        process = get_reusable_executor(1, initializer=_ready, initargs=(peer,))
+        try:
+            found = process.submit(_asked, peer, subject, accuracy).result(WALL_LIMIT_S)
+        except (TimeoutError, BrokenProcessPool) as error:
+            ended = isinstance(error, BrokenProcessPool)
+            found = {"error": "the process ended without an answer" if ended else TOO_LONG}
+            process.shutdown(kill_workers=True)
+        if "error" not in found:
+            break
+    return found
 
 
 def stored() -> dict[str, Any]:
@@ -249,8 +226,8 @@ def stored() -> dict[str, Any]:
     return read_json(STORE) if STORE.exists() else {"questions": {}, "answers": {}}
 
 
-def update() -> Iterator[str]:
-    """Ask what is not stored, storing each answer; yields what was asked."""
+def update() -> None:
+    """Ask what is not stored, storing and showing each answer."""
     content = stored()
     questions, answers = content["questions"], content["answers"]
     for name, peer in PEERS.items():
@@ -258,26 +235,17 @@ def update() -> Iterator[str]:
         names = [subject_name(subject) for subject in peer.subjects]
         answers[name] = {one: known[one] for one in names if one in known}
         questions[name] = peer.question()
-        asker = Asker(name)
         for subject, one in zip(peer.subjects, names, strict=True):
             if one not in answers[name]:
-                answers[name][one] = asker.first_answer(subject)
+                answers[name][one] = first_answer(name, subject)
                 content["computed_with"] = {one: version(one) for one in ("numpy", "scipy")}
                 write_json(STORE, content)
-                yield f"{name}: {one}: {answers[name][one]}"
-        asker.stop()
+                print(f"{name}: {one}: {answers[name][one]}", flush=True)
     if STORE.exists() and content != stored():  # something is no longer asked
         write_json(STORE, content)
 
 
 def rows() -> Iterator[Row]:
     """No timings: sees that the stored answers are those of the peers that are installed."""
-    for _ in update():
-        pass
+    update()
     yield from ()
-
-
-if __name__ == "__main__":
-    for line in update():
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
