@@ -47,14 +47,11 @@ def rows() -> Iterator[Row]:
     """Two for each explorer that has a picture: to the first change of its numbers, and of that."""
     if lab.CHROMIUM is None or find_spec("playwright") is None:
         return
-    from playwright.sync_api import sync_playwright
-
     with (
         tempfile.TemporaryDirectory() as folder,
         lab.lab(NOTEBOOK, Path(folder)) as address,
-        sync_playwright() as playwright,
+        lab.chromium() as browser,
     ):
-        browser = playwright.chromium.launch(executable_path=lab.CHROMIUM, args=lab.FLAGS)
         page = browser.new_page(viewport={"width": 1200, "height": 1600})
         lab.run_all(page, address)
         for title, box in lab.explorers(page).items():
@@ -64,7 +61,6 @@ def rows() -> Iterator[Row]:
             for what, time in zip(("numbers", "picture"), _medians(page, box), strict=True):
                 if math.isfinite(time):
                     yield Row(f"{title} ({what})", time)
-        browser.close()
 
 
 def _medians(page: Any, box: Any) -> tuple[float, float]:

@@ -2,20 +2,19 @@
 
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 from fnmatch import fnmatch
 from html import unescape
 from pathlib import Path
 
+import lab
 import pytest
 from filelock import FileLock
 
 from dpkit.papers import with_claims
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 RESOURCE = re.compile(
     r"<(?:script|img|iframe|source)[^>]*\ssrc=\"(https?:)?//|<link[^>]*rel=\"stylesheet\"[^>]*href=\"https?:"
 )
@@ -103,14 +102,9 @@ def test_pictures_of_notebooks_have_words(book: Path):
 
 
 @pytest.mark.slow("a formula that is not drawn, or a page that is cut off on a phone")
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize(("width", "height"), [(1366, 768), (390, 844)])
 def test_formulas_are_drawn_and_nothing_is_cut_off(book: Path, width: int, height: int):
-    sync = pytest.importorskip("playwright.sync_api")
-    with sync.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with lab.chromium() as browser:
         page = browser.new_page(viewport={"width": width, "height": height})
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
@@ -122,5 +116,4 @@ def test_formulas_are_drawn_and_nothing_is_cut_off(book: Path, width: int, heigh
             undrawn = "document.querySelectorAll('.math:not(:has(mjx-container))').length"
             assert page.evaluate(undrawn) == 0
             page.screenshot(path=book / f"{Path(name).stem}-{width}.png")
-        browser.close()
     assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}

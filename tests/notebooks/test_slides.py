@@ -1,15 +1,14 @@
 """Slides fit on a projector, draw their formulas, and ask nothing of the network."""
 
 import re
-import shutil
 from pathlib import Path
 
+import lab
 import pairs
 import pytest
 import slides
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 LABS = ("00_start_here", "02_dp_cgan", "06_rdp_gan", "08_auditing", "12_how_guarantees_break")
 WIDTH, HEIGHT, SMALLEST = 1280, 720, 20  # pixels
 # Where a slide's content ends, its smallest text, and whether a formula was left as it is written.
@@ -88,14 +87,9 @@ def test_every_lab_has_slides_and_what_they_need_is_beside_them(written: Path):
 
 
 @pytest.mark.slow("a slide that is cut off, or a formula on it that is not drawn")
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize("name", LABS)
 def test_slides_fit_are_large_and_ask_nothing_of_the_network(written: Path, name: str):
-    sync = pytest.importorskip("playwright.sync_api")
-    with sync.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with lab.chromium() as browser:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
@@ -111,5 +105,4 @@ def test_slides_fit_are_large_and_ask_nothing_of_the_network(written: Path, name
             assert bottom <= HEIGHT, f"{where} is {bottom:.0f} high"
             assert smallest >= SMALLEST, f"{where} has text of {smallest} pixels"
             assert not math_left, f"{where} has a formula that is not drawn"
-        browser.close()
     assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}

@@ -15,6 +15,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import numpy as np
+import pytest
 from PIL import Image
 
 CHROMIUM = next(
@@ -50,6 +51,18 @@ def free_port() -> int:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         return bound.getsockname()[1]
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser without a screen; where there is none, a test that wants it is skipped."""
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no chromium here: browser tests are skipped")
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """Every explorer in a real JupyterLab: before a move, after a key and after typing, its numbers are
 those of `compute`. How long they take: tests/benchmarks/explorers.py.
-
-Skipped, with the reason printed, where there is no chromium or no playwright.
 """
 
 import re
@@ -17,11 +15,7 @@ from dpkit.course import explorers as explorers_of
 from dpkit.course.explorers.controls import RoundSlider
 from dpkit.course.explorers.explorer import LATER, REST
 
-sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.slow("an explorer whose page does not follow a key or what is typed"),
-    pytest.mark.skipif(lab.CHROMIUM is None, reason="no chromium here: browser tests are skipped"),
-]
+pytestmark = pytest.mark.slow("an explorer whose page does not follow a key or what is typed")
 
 NOTEBOOK = Path(__file__).resolve().parents[3] / "notebooks" / "09_explorers.ipynb"
 TITLES = 17
@@ -37,15 +31,13 @@ UNMOVED = ("epsilon",)  # of stored digits: the table has all epsilons
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
-    with lab.lab(NOTEBOOK, folder) as address, sync.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=lab.CHROMIUM, args=lab.FLAGS)
+    with lab.chromium() as browser, lab.lab(NOTEBOOK, folder) as address:
         page = browser.new_page(viewport={"width": 1200, "height": 1600})
         page.problems = []
         page.on("console", lambda m: page.problems.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda error: page.problems.append(str(error)))
         lab.run_all(page, address)
         yield page
-        browser.close()
 
 
 def shown(box) -> tuple[str, str | None]:
