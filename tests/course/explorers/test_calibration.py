@@ -11,8 +11,9 @@ from dpkit.course.explorers import Calibration, calibration
 from dpkit.course.explorers.calibration import FIND, LATER, NOISE, RATE, STEPS, by_pld
 from dpkit.privacy import Release, SampledGaussian, calibrate, pld, rdp
 
+EXPLORER = Calibration
 computed = partial(
-    Calibration.compute,
+    EXPLORER.compute,
     find=NOISE,
     target_epsilon=2.0,
     delta=1e-5,
@@ -22,11 +23,6 @@ computed = partial(
     adjacency="add-remove",
 )
 PLACE = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
-
-
-@pytest.fixture(scope="module")
-def explorer() -> Calibration:
-    return Calibration()
 
 
 @pytest.fixture(autouse=True)

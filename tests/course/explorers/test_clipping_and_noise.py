@@ -11,8 +11,9 @@ from dpkit.course.explorers import ClippingAndNoise
 from dpkit.course.explorers.clipping_and_noise import DELTA, RULES, WRONG, gradients
 from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, gdp, pld
 
+EXPLORER = ClippingAndNoise
 computed = partial(
-    ClippingAndNoise.compute,
+    EXPLORER.compute,
     rule="flat",
     max_grad_norm=1.0,
     noise_multiplier=1.1,
@@ -20,11 +21,6 @@ computed = partial(
     length=5.0,
     angle=120.0,
 )
-
-
-@pytest.fixture(scope="module")
-def explorer() -> ClippingAndNoise:
-    return ClippingAndNoise()
 
 
 @pytest.mark.parametrize("rule", RULES)

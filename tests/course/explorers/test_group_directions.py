@@ -23,16 +23,12 @@ from dpkit.privacy import Release, SampledGaussian, pld, rdp
 from dpkit.privacy.clipping import GroupClipping
 
 Z = math.sqrt(2 * math.log(1.25e4)) / 4  # the paper's 1.0859
+EXPLORER = GroupDirections
 computed = partial(
-    GroupDirections.compute, groups=7, noise_multiplier=Z, devices=4, noise=CHARGED, iterations=560
+    EXPLORER.compute, groups=7, noise_multiplier=Z, devices=4, noise=CHARGED, iterations=560
 )
 CLAIMS = {claim.id.removeprefix("dpgan/"): claim for claim in claims.CLAIMS}
 HIDDEN = {"groups": 9, "noise_multiplier": 0.344, "noise": ADDED, "devices": 1}
-
-
-@pytest.fixture(scope="module")
-def explorer() -> GroupDirections:
-    return GroupDirections()
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from dpkit.course.explorers.loss_noise import TOP, holds_to
 from dpkit.papers.rdp_gan import theorems
 from dpkit.privacy import Release, SampledGaussian, pld
 
+EXPLORER = LossNoise
 computed = partial(
-    LossNoise.compute,
+    EXPLORER.compute,
     noise_std=10.0,
     largest_loss=20.0,
     batch=64,
@@ -24,11 +25,6 @@ computed = partial(
     order=2.0,
 )
 FAILING = {"noise_std": 0.3, "largest_loss": 150.0, "order": 64.0, "discriminator_steps": 10}
-
-
-@pytest.fixture(scope="module")
-def explorer() -> LossNoise:
-    return LossNoise()
 
 
 def by_a_threshold(epsilon, *, noise_multiplier, rate, releases):

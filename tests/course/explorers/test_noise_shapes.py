@@ -20,8 +20,9 @@ from dpkit.course.explorers.noise_shapes import (
 from dpkit.papers.adadp import example
 from dpkit.privacy import Gaussian, Release, pld
 
+EXPLORER = NoiseShapes
 computed = partial(
-    NoiseShapes.compute,
+    EXPLORER.compute,
     sensitivity_1=12.0,
     sensitivity_2=6.0,
     value_1=10.0,
@@ -29,11 +30,6 @@ computed = partial(
     noise_multiplier=1.0,
 )
 SETTINGS = [{}, {"noise_multiplier": 0.3}, {"sensitivity_1": 0.5, "value_2": -40.0}]
-
-
-@pytest.fixture(scope="module")
-def explorer() -> NoiseShapes:
-    return NoiseShapes()
 
 
 def cosines(**changed: float) -> dict[str, float]:

@@ -10,19 +10,15 @@ from dpkit.course.explorers.renyi_orders import LATER, WHOLE
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, rdp
 
+EXPLORER = RenyiOrders
 computed = partial(
-    RenyiOrders.compute,
+    EXPLORER.compute,
     noise_multiplier=4.0,
     sample_rate=0.01,
     steps=100.0,
     delta=1e-5,
     adjacency="add-remove",
 )
-
-
-@pytest.fixture(scope="module")
-def explorer() -> RenyiOrders:
-    return RenyiOrders()
 
 
 @pytest.mark.parametrize(

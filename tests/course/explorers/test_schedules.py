@@ -10,8 +10,9 @@ from dpkit.course.explorers import Schedules
 from dpkit.course.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 
+EXPLORER = Schedules
 computed = partial(
-    Schedules.compute,
+    EXPLORER.compute,
     kind="exponential",
     start=1.6,
     end=0.8,
@@ -20,11 +21,6 @@ computed = partial(
     sample_rate=0.02,
     delta=1e-5,
 )
-
-
-@pytest.fixture(scope="module")
-def explorer() -> Schedules:
-    return Schedules()
 
 
 def own_ledger(**changed):

@@ -10,8 +10,9 @@ from dpkit.course.explorers import TradeOff, trade_off
 from dpkit.course.explorers.trade_off import POSSIBLE, REFUTES, WORSE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
+EXPLORER = TradeOff
 computed = partial(
-    TradeOff.compute,
+    EXPLORER.compute,
     noise_multiplier=2.0,
     sample_rate=0.01,
     steps=1000.0,
@@ -30,11 +31,6 @@ def finely(adjacency: str) -> list[float]:
     run = [Release(SampledGaussian(2.0, 0.01, adjacency), 1000)]  # type: ignore[arg-type]
     epsilons = np.linspace(0, 2, 40)
     return list(tradeoff.curve(run, ALPHAS, accountant=pld.delta, epsilons=epsilons, gap=0.01))
-
-
-@pytest.fixture(scope="module")
-def explorer() -> TradeOff:
-    return TradeOff()
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
