@@ -13,59 +13,51 @@ from functools import partial
 from importlib.metadata import version
 
 import numpy as np
+import peers
 from bench import Row, against, medians
+from peer_settings import CORNERS, Setting
 
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 
 DELTA = 1e-5
-CASES = {  # name: (sample rate, noise multiplier, steps)
-    "A": (0.01, 1.1, 10_000),
-    "B": (0.01, 0.5, 1_000),
-    "C": (64 / 60_000, 1.0, 60_000),
-}
+CASES = dict(zip("ABC", CORNERS, strict=False))
 INTERVAL = 1e-4
 TARGET = 9.6  # of the calibration, at case A's sample rate and steps
 NOISES = np.linspace(0.8, 2.0, 1000)
 REPEATS = 15
 
 
-def by_rdp(sample_rate: float, noise_multiplier: float, steps: int) -> float:
+def by_rdp(case: Setting) -> float:
     """dpkit's RDP epsilon of one case."""
-    mechanism = SampledGaussian(noise_multiplier, sample_rate)
-    return rdp.epsilon([Release(mechanism, steps)], delta=DELTA).epsilon
+    return rdp.epsilon(case.ledger(), delta=DELTA).epsilon
 
 
-def by_opacus(sample_rate: float, noise_multiplier: float, steps: int) -> float:
+def by_opacus(case: Setting) -> float:
     """Opacus' epsilon of one case."""
-    from opacus.accountants import RDPAccountant
-
-    accountant = RDPAccountant()
-    accountant.history = [(noise_multiplier, sample_rate, steps)]
-    return accountant.get_epsilon(delta=DELTA)
+    return float(peers.opacus_epsilon(case, 0)["epsilon"])
 
 
-def ours(sample_rate: float, noise_multiplier: float, steps: int) -> Guarantee:
+def ours(case: Setting) -> Guarantee:
     """dpkit's certified pair for one case."""
-    ledger = [Release(SampledGaussian(noise_multiplier, sample_rate), steps)]
-    return pld.epsilon(ledger, delta=DELTA)
+    return pld.epsilon(case.ledger(), delta=DELTA)
 
 
-def theirs(sample_rate: float, noise_multiplier: float, steps: int) -> float:
+def theirs(case: Setting) -> float:
     """dp-accounting's pessimistic epsilon for one case."""
-    from dp_accounting.pld import privacy_loss_distribution as distribution
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-    one = distribution.from_gaussian_mechanism(
-        noise_multiplier, sampling_prob=sample_rate, value_discretization_interval=INTERVAL
+    one = from_gaussian_mechanism(
+        case.noise_multiplier,
+        sampling_prob=case.sample_rate,
+        value_discretization_interval=INTERVAL,
     )
-    return one.self_compose(steps).get_epsilon_for_delta(DELTA)
+    return one.self_compose(case.steps).get_epsilon_for_delta(DELTA)
 
 
 def our_noise() -> float:
     """The noise multiplier that dpkit finds for the target."""
-    rate, _, steps = CASES["A"]
-    return calibrate.noise_multiplier(
-        TARGET, sample_rate=rate, steps=steps, delta=DELTA, accountant=pld.epsilon
-    )
+    how = {"sample_rate": CASES["A"].sample_rate, "steps": CASES["A"].steps}
+    return calibrate.noise_multiplier(TARGET, **how, delta=DELTA, accountant=pld.epsilon)
 
 
 def their_noise() -> float:
@@ -73,11 +65,8 @@ def their_noise() -> float:
     import dp_accounting
     from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
-    rate, _, steps = CASES["A"]
-
     def event(noise: float) -> dp_accounting.DpEvent:
-        one = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
-        return dp_accounting.SelfComposedDpEvent(one, steps)
+        return peers.event(CASES["A"]._replace(noise_multiplier=noise))
 
     return dp_accounting.calibrate_dp_mechanism(PLDAccountant, event, TARGET, DELTA)
 
@@ -97,18 +86,18 @@ def rows() -> Iterator[Row]:
     """
     google = f"dp-accounting {version('dp-accounting')} PLD"
     for name, case in CASES.items():
-        label = "epsilon {}: q {:.3g}, noise {:g}, {} steps".format(name, *case)
+        label = "epsilon {}: q {:.3g}, noise {:g}, {} steps".format(name, *case[:3])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            epsilon, other = by_rdp(*case), by_opacus(*case)
+            epsilon, other = by_rdp(case), by_opacus(case)
             if not epsilon <= other:
                 raise ValueError(f"case {name}: epsilon {epsilon} against the peer's {other}")
-            both = partial(by_rdp, *case), f"opacus {version('opacus')}", partial(by_opacus, *case)
+            both = partial(by_rdp, case), f"opacus {version('opacus')}", partial(by_opacus, case)
             yield against(f"RDP {label}", *both, repeats=REPEATS)
-        found, other = ours(*case), theirs(*case)
+        found, other = ours(case), theirs(case)
         if not (found.lower <= other and found.epsilon - found.lower <= 1e-3 * found.epsilon):
             raise ValueError(f"case {name}: {found} against the peer's {other}")
-        both = partial(ours, *case), google, partial(theirs, *case)
+        both = partial(ours, case), google, partial(theirs, case)
         yield against(f"PLD {label}", *both, repeats=REPEATS)
     noise, other = our_noise(), their_noise()
     if not math.isclose(noise, other, abs_tol=2e-4):

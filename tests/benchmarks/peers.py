@@ -56,7 +56,8 @@ def opacus_clt(setting: Setting, accuracy: float) -> Answer:
     return {"epsilon": number(accountant.get_epsilon(setting.delta))}
 
 
-def _event(setting: Setting) -> Any:
+def event(setting: Setting) -> Any:
+    """dp-accounting's event of a run."""
     import dp_accounting
 
     one = dp_accounting.GaussianDpEvent(setting.noise_multiplier)
@@ -77,7 +78,7 @@ def dp_accounting_rdp(setting: Setting, accuracy: float) -> Answer:
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant(neighboring_relation=_relation(setting))
-    accountant.compose(_event(setting))
+    accountant.compose(event(setting))
     epsilon, order = accountant.get_epsilon_and_optimal_order(setting.delta)
     return {"epsilon": number(epsilon), "order": number(order)}
 
@@ -142,7 +143,7 @@ def dp_accounting_curve(mechanism: tuple[float, float], accuracy: float) -> Answ
 
     rate, noise = mechanism
     accountant = RdpAccountant(orders=ORDERS)
-    accountant.compose(_event(Setting(rate, noise, 1)))
+    accountant.compose(event(Setting(rate, noise, 1)))
     return {"rdp": [number(value) for value in accountant.rdp]}
 
 
