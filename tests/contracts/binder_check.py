@@ -17,12 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import requests
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -99,19 +98,10 @@ def environment_of(folder: Path) -> dict[str, str]:
     return kept | {"HOME": str(folder / "home"), "PATH": path}
 
 
-def asked(url: str, token: str = "", **how: Any) -> urllib.request.Request:
-    """A request, of one whom the server knows if there is a token."""
+def asked(url: str, token: str = "", method: str = "GET") -> requests.Response:
+    """The answer to a request, of one whom the server knows if there is a token."""
     headers = {"Authorization": f"token {token}"} if token else {}
-    return urllib.request.Request(url, headers=headers, **how)
-
-
-def get(url: str, token: str = "") -> tuple[int, str]:
-    """(status, body) of a GET request, whatever the status."""
-    try:
-        with urllib.request.urlopen(asked(url, token), timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode(errors="replace")
+    return requests.request(method, url, headers=headers, timeout=60)
 
 
 @contextmanager
@@ -137,9 +127,9 @@ def wait_for(folder: Path, process: subprocess.Popen) -> str:
         for path in (folder / "jupyter" / "runtime_dir").glob("jpserver-*.json"):
             try:
                 address = json.loads(path.read_text())["url"]
-                get(f"{address}api")
+                asked(f"{address}api")
                 return address
-            except (ValueError, KeyError, urllib.error.URLError):
+            except (ValueError, KeyError, requests.ConnectionError):
                 pass  # written or listening in a moment
         time.sleep(0.2)
     raise RuntimeError(f"the server did not start:\n{(folder / 'server.log').read_text()}")
@@ -147,9 +137,7 @@ def wait_for(folder: Path, process: subprocess.Popen) -> str:
 
 def ask_a_kernel(folder: Path, address: str, token: str) -> str:
     """What a new kernel of the server says about its threads and where dpkit lies."""
-    request = asked(f"{address}api/kernels", token, data=b"{}", method="POST")
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        kernel = json.load(answer)["id"]
+    kernel = asked(f"{address}api/kernels", token, "POST").json()["id"]
     code = """
 import os, sys
 from pathlib import Path
@@ -182,16 +170,17 @@ def check(folder: Path) -> list[tuple[str, bool]]:
     """Every question to the running server with whether it was answered as it should be."""
     token = secrets.token_hex(16)
     with server(folder, token) as address:
-        setting = get(f"{address}lab/api/settings/{TRACKER}", token)
-        schema = json.loads(setting[1])["schema"] if setting[0] == 200 else {}
+        setting = asked(f"{address}lab/api/settings/{TRACKER}", token)
+        schema = setting.json()["schema"] if setting.ok else {}
         override = schema.get("properties", {}).get("kernelShutdown", {}).get("default")
-        opened = get(f"{address}api/contents/{FIRST}?content=1", token)
+        opened = asked(f"{address}api/contents/{FIRST}?content=1", token)
+        tree = asked(f"{address}lab/tree/{FIRST}", token)
         said = ask_a_kernel(folder, address, token)
         return [
-            ("the server answers", get(f"{address}api/status", token)[0] == 200),
-            ("a stranger is refused", get(f"{address}api/status")[0] == 403),
-            ("Lab opens at the first notebook", get(f"{address}lab/tree/{FIRST}", token)[0] == 200),
-            (f"the first notebook opens: status {opened[0]}", opened[0] == 200),
+            ("the server answers", asked(f"{address}api/status", token).ok),
+            ("a stranger is refused", asked(f"{address}api/status").status_code == 403),
+            ("Lab opens at the first notebook", tree.ok),
+            (f"the first notebook opens: status {opened.status_code}", opened.ok),
             (f"kernels end with their tabs: {override}", override is True),
             (f"a kernel has one thread, dpkit, no CUDA: {said}", said.startswith("1 1 True None")),
         ]
