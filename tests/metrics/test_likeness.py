@@ -13,21 +13,6 @@ def cloud(n=400, features=6, *, mean=0.0, scale=1.0):
     return mean + scale * RNG.normal(size=(n, features))
 
 
-def of_known_moments(n, mean, deviations):
-    """Rows with exactly these means and standard deviations, and no correlations."""
-    rows = RNG.normal(size=(n, len(mean)))
-    rows -= rows.mean(0)
-    rows = np.linalg.qr(rows)[0] * np.sqrt(n - 1)
-    return rows * deviations + mean
-
-
-def test_the_distance_of_independent_features_in_closed_form():
-    first = of_known_moments(60, np.array([0.0, 1, 2]), np.array([1, 0.5, 2]))
-    second = of_known_moments(90, np.array([1.0, 2, 3]), np.array([2, 0.5, 1]))
-    expected = 3 * 1**2 + (1 - 2) ** 2 + (0.5 - 0.5) ** 2 + (2 - 1) ** 2
-    assert classifier_fid(first, second) == pytest.approx(expected, rel=1e-9)
-
-
 def test_the_distance_is_that_of_the_square_root_of_the_product():
     mixed = cloud() @ RNG.normal(size=(6, 6))
     other = cloud(mean=0.3)
