@@ -581,12 +581,14 @@ def test_every_explorer_has_a_case():
     assert written == set(explorers.__all__) == CASES.keys()
 
 
-def test_every_control_has_a_help_text(explorer):
-    assert all(control.tooltip for control in explorer.values.values())
-
-
-def test_numbers_stand_as_text_for_screens_without_a_kernel(explorer, case):
+def test_numbers_stand_as_text_for_screens_without_a_kernel_and_the_picture_has_words(
+    explorer, case
+):
     as_opened(explorer)
+    assert all(control.tooltip for control in explorer.values.values())
+    assert explorer.picture.value[:4] == PNG
+    for told in case.words(explorer.result):
+        assert escape(told) in explorer.words.value
     data, table = explorer._repr_mimebundle_(), explorer.table(explorer.result)
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/plain"] == repr(explorer)
@@ -597,13 +599,6 @@ def test_numbers_stand_as_text_for_screens_without_a_kernel(explorer, case):
     for told in (*cells, *case.numbers(explorer.result), explorer.says(explorer.result)):
         assert told in data["text/plain"]
         assert escape(told) in data["text/html"]
-
-
-def test_the_picture_has_words_with_its_numbers(explorer, case):
-    as_opened(explorer)
-    assert explorer.picture.value[:4] == PNG
-    for told in case.words(explorer.result):
-        assert escape(told) in explorer.words.value
 
 
 @pytest.mark.parametrize(
