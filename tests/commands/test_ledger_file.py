@@ -103,7 +103,6 @@ REMEDIES = {
     ("content", "place", "message"),
     [
         (one(noise="nan"), ", line 3", "noise_multiplier must be a finite number > 0, got nan"),
-        (one(noise="0"), ", line 3", "noise_multiplier must be a finite number > 0, got 0.0"),
         (one(noise="1e99"), ", line 3", "noise_multiplier must lie in [1e-9, 1e13], got 1e+99"),
         (one(noise="low"), ", line 3", "noise_multiplier must be a number, got 'low'"),
         (one(noise="1_0"), ", line 3", "noise_multiplier must be a number, got '1_0'"),
@@ -113,7 +112,6 @@ REMEDIES = {
         (one(count="1.5"), ", line 3", "count must be an integer >= 0, got '1.5'"),
         (one(count="-2"), ", line 3", "count must be an integer >= 0, got -2"),
         (one(count="many"), ", line 3", "count must be an integer >= 0, got 'many'"),
-        (item(noise_multiplier=math.nan), ", item 4", "noise_multiplier must be a finite number"),
         (item(noise_multiplier=None), ", item 4", "noise_multiplier must be a number, got None"),
         (item(noise_multiplier=[1, [2]]), ", item 4", "noise_multiplier must be a number, got [1,"),
         (item(noise_multiplier=10**400), ", item 4", "noise_multiplier must be a finite number"),
@@ -121,8 +119,6 @@ REMEDIES = {
         (item(count=1.5), ", item 4", "count must be an integer >= 0, got 1.5"),
         (item(count=True), ", item 4", "count must be an integer >= 0, got True"),
         (state([1, 0.5, 3], [math.nan, 0.5, 3]), ", history entry 2", "noise_multiplier must be"),
-        (state([1, 0.5, 3], [1, 0.5, 1.5]), ", history entry 2", "count must be an integer >= 0"),
-        (state([1, 60, 3]), ", history entry 1", "sample_rate must lie in [0, 1], got 60"),
         (state([0.0, 0.1, 3]), ", history entry 1", "noise_multiplier must be a finite number > 0"),
     ],
 )
@@ -154,26 +150,22 @@ def test_a_bad_number_is_named_with_file_place_field_value_and_remedy(
         (HEADER.replace(",", ";") + "\n1;0.1;5", "each once, with commas between"),
         (HEADER + ",noise_over_sensitivity\n1,.1,1,1", "each once"),
         (HEADER + "\n1,0.1,5\n1,0.1", ", line 3: 3 values are needed"),
-        (HEADER + "\n1,0.1,5,6", ", line 2: 3 values are needed"),
         (HEADER + '\n1,0.1,"5', ", line 2: "),
         (lines(STEPS).encode("utf-16"), "is not UTF-8 text (byte 0); save it as such"),
         (lines(STEPS).encode("utf-16-le"), "is not UTF-8 text (it has null characters)"),
         ("noise_multiplier,sample_rate,count,é\n".encode("latin-1"), "is not UTF-8 text (byte 35)"),
         ("[1.1, 0.01, 5]", ", item 1: must be an object such as"),
         (json.dumps([objects(STEPS)]), ", item 1: must be an object such as"),
-        (json.dumps([{"noise_multiplier": 1}]), ", item 1: there must be"),
         (json.dumps([objects(STEPS)[0] | {"delta": 1}]), ", item 1: there must be"),
         ('[{"count": 1, "count": 2}]', "a name is there twice in one object: count, count"),
         ('[{"count": 1,]', ", line 1: no JSON"),
         ("[" * 100_000, "cannot be read as JSON"),
         ("{}", "holds no states of an Opacus accountant"),
-        (json.dumps(objects(STEPS)[0]), "holds no states of an Opacus accountant"),
         (json.dumps({"model": 1, "history": STEPS}), "It has: 'model, history'"),
         (json.dumps({"a": json.loads(state(*STEPS)), "b": json.loads(state(*STEPS))}), "holds 2"),
         (state(*STEPS, mechanism="dpftrl"), "mechanism must be one of rdp, prv, gdp"),
         (json.dumps({"history": "none", "mechanism": "rdp"}), "history must be a list of steps"),
         (state([1, 0.1]), ", history entry 1: must be three numbers"),
-        (state([[1, 0.1, 5]]), ", history entry 1: must be three numbers"),
         (state({"noise_multiplier": 1}), ", history entry 1: must be three numbers"),
     ],
 )
@@ -359,12 +351,13 @@ def test_a_ledger_that_does_not_say_the_run_is_refused(tmp_path, content, adjace
         read(checkpoints(tmp_path, **content), adjacency)
 
 
-def test_a_model_without_a_ledger_and_a_damaged_one_are_refused(tmp_path: Path):
-    for metadata in (None, {}, {"dpkit": "{"}, {"dpkit": "[]"}, {"dpkit": '{"ledger": 5}'}):
-        with pytest.raises(ValueError, match=r"no list of steps under dpkit in its metadata"):
-            read(released(tmp_path, metadata))
-    path = tmp_path / "generator.safetensors"
-    for content in (b"", b"PK", b"\xff" * 20, struct.pack("<Q", 9) + b"{}"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="not a safetensors file"):
-            read(path)
+@pytest.mark.parametrize("held", [None, *({"dpkit": x} for x in ("{", "[]", '{"ledger": 5}'))])
+def test_a_model_without_a_ledger_is_refused(tmp_path: Path, held):
+    with pytest.raises(ValueError, match=r"no list of steps under dpkit in its metadata"):
+        read(released(tmp_path, held))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"\xff" * 20, struct.pack("<Q", 9) + b"{}"])
+def test_a_damaged_model_is_refused(written, content):
+    with pytest.raises(ValueError, match="not a safetensors file"):
+        read(written(content, "generator.safetensors"))

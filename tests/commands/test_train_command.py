@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -43,10 +42,14 @@ def gan() -> PrivateGan:
 
 
 def test_a_folder_becomes_a_generator_with_its_statement_its_price_and_its_images(
-    dpkit, answer, photos, tmp_path, gan
+    answer, refused, photos, tmp_path, gan
 ):
-    out, folder = tmp_path / "generator.safetensors", tmp_path / "samples"
-    found = answer(f"train {photos} {SMALL} --out {out} --unit patient")
+    out, folder, kept = (
+        tmp_path / "generator.safetensors",
+        tmp_path / "samples",
+        tmp_path / "run.pt",
+    )
+    found = answer(f"train {photos} {SMALL} --out {out} --unit patient --checkpoint {kept}")
     assert found["epsilon"] <= 8
     assert "the unit of privacy being patient" in found["statement"]
     assert "the number of classes, 2, is public" in found["statement"]
@@ -54,8 +57,11 @@ def test_a_folder_becomes_a_generator_with_its_statement_its_price_and_its_image
     with safe_open(str(out), framework="pt") as file:
         assert "differential privacy" in file.metadata()["statement"]
     line = f"epsilon --delta 1e-5 --ledger {out}"
-    priced = answer(line)
-    assert (priced["accountant"], priced["epsilon"]) == ("pld", found["epsilon"])
+    for written in (out, f"{kept}.ledger.json"):
+        priced = answer(f"epsilon --delta 1e-5 --ledger {written}")
+        assert (priced["accountant"], priced["epsilon"]) == ("pld", found["epsilon"])
+    error = refused(f"epsilon --delta 1e-5 --ledger {kept}")
+    assert "run.pt is a private checkpoint of dpkit; price the ledger beside it" in error
     for chosen in ("--accountant rdp", "--conversion classic"):
         renyi = answer(f"{line} {chosen}")
         assert (renyi["accountant"], renyi["epsilon"] > found["epsilon"]) == ("rdp", True)
@@ -73,13 +79,12 @@ def test_a_folder_becomes_a_generator_with_its_statement_its_price_and_its_image
         (f"--out {tmp_path / 'x'} --labels one", "--labels must be integers"),
         (f"--out {tmp_path / 'x'} --count 0", "count must be an integer >= 1"),
     ]:
-        code, _, err = dpkit(f"sample {out} {more}")
-        assert (code, message in err) == (2, True)
+        assert message in refused(f"sample {out} {more}")
     assert not (tmp_path / "x").exists()
 
 
 def test_grey_images_without_labels_and_of_many_pixels_are_learnt_and_drawn(
-    dpkit, photos, tmp_path
+    dpkit, refused, photos, tmp_path
 ):
     out = tmp_path / "g.safetensors"
     line = f"train {photos} {SMALL} --out {out} --no-labels --grey".replace("--size 8", "--size 16")
@@ -92,17 +97,8 @@ def test_grey_images_without_labels_and_of_many_pixels_are_learnt_and_drawn(
     assert dpkit(f"sample {out} --count 2 --out {tmp_path / 'two'}")[1].startswith("2 images in")
     sizes = {Image.open(path).size for path in (tmp_path / "two").iterdir()}
     assert sizes == {(16, 16)}
-    code, _, err = dpkit(f"sample {out} --labels 0 --out {tmp_path / 'x'}")
-    assert (code, "trained without labels" in err) == (2, True)
-
-
-def test_a_checkpoint_holds_a_ledger_that_epsilon_prices(answer, refused, photos, tmp_path):
-    files = f"--out {tmp_path / 'g.safetensors'} --checkpoint {tmp_path / 'run.pt'}"
-    price = answer(f"train {photos} {SMALL} {files}")["epsilon"]
-    line = f"epsilon --delta 1e-5 --ledger {tmp_path / 'run.pt'}"
-    found = answer(f"{line}.ledger.json")
-    assert (found["epsilon"], found["accountant"]) == (price, "pld")
-    assert "run.pt is a private checkpoint of dpkit; price the ledger beside it" in refused(line)
+    error = refused(f"sample {out} --labels 0 --out {tmp_path / 'x'}")
+    assert "trained without labels" in error
 
 
 def test_a_generator_of_other_networks_is_not_sampled(refused, tmp_path):
@@ -122,7 +118,7 @@ def test_what_is_no_checkpoint_is_refused_and_left_alone(dpkit, photos, tmp_path
     line = f"train {photos} {SMALL} --out {tmp_path / 'g.safetensors'} --checkpoint {place}"
     for name in ("generator.safetensors", "junk.pt", "folder"):
         code, _, err = dpkit(f"{line}/{name}")
-        assert (code, "is no checkpoint of dpkit" in err) == (2, True)
+        assert (code, "is no checkpoint of dpkit" in err) == (2, True), name
     assert sorted(place.iterdir()) == before
 
 
@@ -139,13 +135,11 @@ def test_the_bundled_digits(dpkit, tmp_path):
     ("line", "message"),
     [
         ("PHOTOS --epsilon 0", "epsilon must be a finite number > 0"),
-        ("PHOTOS --delta 2", "delta must lie in (0, 1)"),
         ("PHOTOS --out gan.pt", "must be a file *.safetensors"),
         ("PHOTOS --out no/g.safetensors", "in a folder that exists"),
         ("elephants", "a folder of images, or one of digits"),
         ("PHOTOS --device tpu", "device must be"),
         ("PHOTOS --batch-size 21", "batch_size must be at most"),
-        ("PHOTOS --steps 0", "steps must be an integer >= 1"),
         ("PHOTOS --checkpoint OUT", "give --checkpoint another"),
         ("PHOTOS --size 0", "size must be an integer >= 1"),
     ],
@@ -167,13 +161,8 @@ def test_of_several_ranks_the_first_alone_writes_and_says(dpkit, photos, tmp_pat
 
 @pytest.mark.slow("a run under torchrun that hangs, or whose ranks do not find each other")
 def test_torchrun_shares_the_batches_out(photos, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     out = tmp_path / "g.safetensors"
-    launch = (
-        f"-m torch.distributed.run --nproc_per_node=2 --master_addr=127.0.0.1 --master_port={port}"
-    )
+    launch = "-m torch.distributed.run --nproc_per_node=2 --standalone"
     line = f"{launch} -m dpkit train {photos} {SMALL} --out {out} --json"
     done = subprocess.run(
         [sys.executable, *line.split()],
