@@ -79,16 +79,6 @@ def test_what_the_notebook_says_of_the_order(explorer):
     assert len({f"{one:.12f}" for one in cosines(sensitivity_2=12.0).values()}) == 1
 
 
-def test_one_unit_for_all_lengths_changes_nothing():
-    units = {
-        name: 3.5 * value for name, value in computed.keywords.items() if name != "noise_multiplier"
-    }
-    for one, other in zip(computed()["shapes"], computed(**units)["shapes"], strict=True):
-        assert other.cosine == pytest.approx(one.cosine)
-        assert other.price.epsilon == pytest.approx(one.price.epsilon)
-        assert other.variance == pytest.approx(3.5**2 * one.variance)
-
-
 def test_the_note_on_the_paper_tells_what_the_example_finds():
     for name, printed in example.PRINTED_COSINES.items():
         assert f"{printed:.2f} ({name})" in PRINTED
