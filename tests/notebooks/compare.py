@@ -55,9 +55,6 @@ def main() -> int:
     arguments = parser.parse_args()
     if not arguments.folder.is_dir():
         parser.error(f"folder must be a folder of notebooks, got {arguments.folder}")
-    if not any(arguments.folder.glob("*.ipynb")):
-        print(f"No notebook in {arguments.folder.name}/ yet: nothing to compare.")
-        return 0
     result = compare(arguments.folder, arguments.workers)
     print(result.stdout, end="")
     return result.returncode

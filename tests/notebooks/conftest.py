@@ -1,4 +1,4 @@
-"""Notebooks that the tests of the machinery run: small, and real ones where there are any."""
+"""Notebooks that the tests of the machinery run: a small one, and a real one."""
 
 import shutil
 from pathlib import Path
@@ -42,8 +42,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> pairs.Pair:
 
 
 @pytest.fixture
-def copied(tiny: pairs.Pair, tmp_path: Path) -> pairs.Pair:
-    """A copy, to be spoilt, of the first real pair, or of the small one where there is none."""
-    stored = next((pair for pair in pairs.pairs() if all(map(Path.exists, pair))), tiny)
-    source, notebook = (Path(shutil.copy(path, tmp_path)) for path in stored)
-    return pairs.Pair(source, notebook)
+def copied(tmp_path: Path) -> pairs.Pair:
+    """A copy, to be spoilt, of the first real pair."""
+    return pairs.Pair(*(Path(shutil.copy(path, tmp_path)) for path in pairs.pairs()[0]))

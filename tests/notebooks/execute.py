@@ -184,8 +184,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", type=Path, nargs="*", help="py:percent files; default: all")
     sources = parser.parse_args().sources or sorted(NOTEBOOKS.glob("*.py"))
-    if not sources:
-        print("No notebook in notebooks/ yet.")
     failed = 0
     for source in sources:
         try:

@@ -69,12 +69,6 @@ def test_only_what_is_no_result_may_change(tiny: pairs.Pair, tmp_path: Path, wor
     assert re.search(r"1 numbers? within 0\.05, furthest apart 0\.02  changed", result.stdout)
 
 
-def test_without_notebooks_there_is_nothing_to_compare(tmp_path: Path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["compare.py", str(tmp_path)])
-    assert compare.main() == 0
-    assert "nothing to compare" in capsys.readouterr().out
-
-
 def sanitize(text: str) -> str:
     """The text as nbval compares it."""
     config = compare.SANITIZE.read_text()
