@@ -120,7 +120,7 @@ def accuracies() -> str:
 def _rows(rows: list[dict[Any, Any]], epsilons: Iterable[float]) -> Iterator[list[str]]:
     """Methods with their spreads, where there are any."""
     for row in rows:
-        cells = [_spread(row[epsilon]) for epsilon in epsilons]
+        cells = [ranged(row[epsilon], digits=1) for epsilon in epsilons]
         if any(cells):
             yield [row["method"], *cells]
 
@@ -221,9 +221,10 @@ def _points(row: dict[Any, Any]) -> list[tuple[float, dict[str, Any]]]:
     return [(one, row[one]) for one in tables.EPSILONS if row[one]["mean"] is not None]
 
 
-def _spread(cell: dict[str, Any]) -> str:
-    if cell["mean"] is None:
+def ranged(row: dict[Any, Any], score: str = "mean", *, digits: int = 2) -> str:
+    """A score, with its range where several seeds have one; "" where there is none."""
+    if row[score] is None:
         return ""
-    if cell["seeds"] < 2:
-        return f"{cell['mean']:.1f}"
-    return f"{cell['mean']:.1f} ({cell['lowest']:.1f} to {cell['highest']:.1f})"
+    if row["seeds"] < 2:
+        return f"{row[score]:.{digits}f}"
+    return f"{row[score]:.{digits}f} ({row['lowest']:.{digits}f} to {row['highest']:.{digits}f})"

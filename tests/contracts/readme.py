@@ -15,7 +15,7 @@ from urllib.parse import quote, urlparse
 
 import audit_pages
 import doc_parts
-from doc_parts import table
+from doc_parts import ranged, table
 from packaging.requirements import Requirement
 
 from dpkit.common import records
@@ -173,10 +173,10 @@ def table_1() -> str:
     """DP-CGAN's Table 1 from the stored runs: means over seeds, per cent, by both protocols."""
     stored = store.load("dp_cgan", "table_1")
     published, ours = (dp_cgan.table_1(stored, protocol=one) for one in ("auroc_255", "auroc"))
-    rows = (
-        (row["column"], row["classifier"], _number(row["paper"]), *map(_ranged, (row, other)))
-        for row, other in zip(published, ours, strict=True)
-    )
+    rows = []
+    for row, other in zip(published, ours, strict=True):
+        printed = "" if row["paper"] is None else f"{row['paper']:.2f}"
+        rows.append((row["column"], row["classifier"], printed, ranged(row), ranged(other)))
     heads = "trained on | | paper | our runs, tested in 0..255 as published | in [0, 1]"
     return table(heads, rows)
 
@@ -210,7 +210,7 @@ def figures() -> str:
     for title, run, row in rows:
         names = ("break_off_epsilon", "epsilon_claimed", "epsilon_proven")
         epsilons = (_epsilon(row[name]) for name in names)
-        numbers = (f"{row['steps']:,}", _ranged(row, "plateau"), *epsilons)
+        numbers = (f"{row['steps']:,}", ranged(row, "plateau"), *epsilons)
         cells.append((title, run, *numbers))
     said = [
         f"- **{one.verdict}**: {one.says} ({one.where}) "
@@ -229,7 +229,7 @@ def ablation() -> str:
         for name, part in store.load("dpgan", table, scale="reduced").items()
     }
     lines = [
-        f"| {row['setting']} | | {_ranged(row, 'mean')} | | | |"
+        f"| {row['setting']} | | {ranged(row)} | | | |"
         for row in dpgan.table_2(stored)[:3]  # real images, GAN, public images alone
     ]
     rows = []
@@ -240,7 +240,7 @@ def ablation() -> str:
     for row in dpgan.table_9(stored):
         if row["seeds"]:
             epsilons = (_epsilon(row[f"epsilon {x}"]) for x in ("claimed", "if Poisson", "proven"))
-            rows.append((row["configuration"], row["arm"], _ranged(row, "mean"), *epsilons))
+            rows.append((row["configuration"], row["arm"], ranged(row), *epsilons))
     heads = "optimisations | | inception score | epsilon claimed | if Poisson, add-remove | proven"
     written = table(heads, rows).split("\n")
     return "\n".join([*written[:2], *lines, *written[2:]])
@@ -268,7 +268,7 @@ def levels() -> str:
     shown = [f"{epsilon:g}" for epsilon in adadp.EPSILONS]
     heads = [f"{data}, {epsilon}" for data in ("MNIST", "CIFAR-10") for epsilon in shown]
     rows = (
-        (pair[0]["method"], *(_ranged(row[epsilon]) for row in pair for epsilon in shown))
+        (pair[0]["method"], *(ranged(row[epsilon]) for row in pair for epsilon in shown))
         for pair in zip(*map(adadp.levels, stored.values()), strict=True)
     )
     ahead: list[bool] = []
@@ -288,12 +288,6 @@ def levels() -> str:
     return f"{accuracies}\n\n{ahead_of}\n\n{survive}"
 
 
-def _ranged(row: dict, score: str = "mean") -> str:
-    if row["seeds"] < 2:
-        return _number(row[score])
-    return f"{row[score]:.2f} ({row['lowest']:.2f} to {row['highest']:.2f})"
-
-
 def _epsilon(value: float | str | None) -> str:
     if not value:
         return "" if value is None else "0"
@@ -307,10 +301,6 @@ def _share(row: dict, score: str) -> str:
         return ""
     low, high = row[f"{score}_range"]
     return f"{row[score]:.3f}" + (f" ({low:.3f} to {high:.3f})" if low < high else "")
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
 
 
 def launch_links(project: dict[str, Any], notebooks: list[str]) -> str:
