@@ -150,6 +150,7 @@ def test_a_bad_number_is_named_with_file_place_field_value_and_remedy(
         (HEADER.replace(",", ";") + "\n1;0.1;5", "each once, with commas between"),
         (HEADER + ",noise_over_sensitivity\n1,.1,1,1", "each once"),
         (HEADER + "\n1,0.1,5\n1,0.1", ", line 3: 3 values are needed"),
+        (HEADER + "\n1,0.1,5,6", ", line 2: 3 values are needed"),
         (HEADER + '\n1,0.1,"5', ", line 2: "),
         (lines(STEPS).encode("utf-16"), "is not UTF-8 text (byte 0); save it as such"),
         (lines(STEPS).encode("utf-16-le"), "is not UTF-8 text (it has null characters)"),
