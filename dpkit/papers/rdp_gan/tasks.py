@@ -7,7 +7,7 @@ codes have shape (rows, columns).
 
 from collections.abc import Callable
 from functools import cache
-from itertools import combinations
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dpkit import datasets
-from dpkit.common import checks
 from dpkit.datasets.tables import ADULT_8
+from dpkit.synthesizers import marginals
 from dpkit.training.types import Data
 
 Floats = NDArray[np.float64]
@@ -177,21 +177,13 @@ def _tensor(features: np.ndarray) -> torch.Tensor:
 
 def _told(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All attributes but income as one-hot input, and whether income is high."""
-    return one_hot(codes[:, :INCOME], SIZES[:INCOME]), codes[:, INCOME]
+    inputs = ADULT_8.one_hot(codes)[:, : -SIZES[INCOME]]
+    return inputs.astype(np.float64), codes[:, INCOME]
 
 
 def pmf(codes: ArrayLike, size: int) -> Floats:
-    """Share of each label, shape (size,).
-
-    Raises:
-        ValueError: codes are not integers in 0 .. size - 1, shape (rows,), at least one row.
-    """
-    column = np.asarray(codes)
-    checks.whole(1, size=size)
-    if column.ndim != 1:
-        raise ValueError(f"codes must have shape (rows,), one column, got {column.shape}")
-    counts = np.bincount(_checked(column[:, None], (size,))[:, 0], minlength=size)
-    return counts / column.size
+    """Share of each label, shape (size,), in a column of codes, shape (rows,)."""
+    return np.bincount(codes, minlength=size) / np.size(codes)
 
 
 def pmf_error(generated: ArrayLike, real: ArrayLike, size: int) -> float:
@@ -205,9 +197,6 @@ def pmf_error(generated: ArrayLike, real: ArrayLike, size: int) -> float:
     Args:
         generated, real: codes, shape (rows,), of the same length or not.
         size: number of labels.
-
-    Raises:
-        ValueError: as `pmf`.
     """
     return float(np.abs(pmf(generated, size) - pmf(real, size)) @ np.arange(1, size + 1))
 
@@ -217,7 +206,7 @@ def total_variation(generated: ArrayLike, real: ArrayLike, size: int) -> float:
     return float(np.abs(pmf(generated, size) - pmf(real, size)).sum() / 2)
 
 
-def pair_distance(generated: ArrayLike, real: ArrayLike, sizes: tuple[int, ...]) -> float:
+def pair_distance(generated: np.ndarray, real: np.ndarray, sizes: tuple[int, ...]) -> float:
     """Mean over all pairs of columns of the total variation of their joint shares, in [0, 1].
 
     Two samples of one distribution are not at distance 0: compare with that of two real samples.
@@ -227,34 +216,19 @@ def pair_distance(generated: ArrayLike, real: ArrayLike, sizes: tuple[int, ...])
         sizes: labels of each column.
 
     Raises:
-        ValueError: codes are not integers in 0 .. size - 1 of their column, a table has no row or
-            another number of columns, or there are fewer than two columns.
+        ValueError: as `marginals.pair_counts`, or there are fewer than two columns.
     """
-    checks.whole(2, columns=len(sizes))
-    first, second = _checked(generated, sizes), _checked(real, sizes)
-    found = []
-    for i, j in combinations(range(len(sizes)), 2):
-        joint = (first[:, i] * sizes[j] + first[:, j], second[:, i] * sizes[j] + second[:, j])
-        found.append(total_variation(*joint, sizes[i] * sizes[j]))
-    return float(np.mean(found))
-
-
-def one_hot(codes: ArrayLike, sizes: tuple[int, ...]) -> Floats:
-    """A 0 or 1 for each label of each column, shape (rows, sum of sizes).
-
-    Raises:
-        ValueError: codes are not integers in 0 .. size - 1 of their column, or there is no row.
-    """
-    checked = _checked(codes, sizes)
-    columns = [checked[:, i, None] == np.arange(size) for i, size in enumerate(sizes)]
-    return np.concatenate(columns, axis=1).astype(np.float64)
+    first, second = (
+        marginals.pair_counts(codes, sizes) / len(codes) for codes in (generated, real)
+    )
+    return float(np.abs(first - second).sum() / 2 / comb(len(sizes), 2))
 
 
 def classifier_accuracy(
-    train_features: ArrayLike,
-    train_labels: ArrayLike,
-    test_features: ArrayLike,
-    test_labels: ArrayLike,
+    train_features: np.ndarray,
+    train_labels: np.ndarray,
+    test_features: np.ndarray,
+    test_labels: np.ndarray,
 ) -> tuple[float, float]:
     """Train a logistic regression on one table; return how well it does on another, in [0, 1].
 
@@ -265,65 +239,21 @@ def classifier_accuracy(
     label: a table of results must hold it too, so the classifier is then the constant one.
 
     Args:
-        train_features, test_features: finite, shape (rows, features), such as `one_hot` gives.
+        train_features, test_features: finite, shape (rows, features).
         train_labels, test_labels: integers, shape (rows,).
 
     Raises:
-        ValueError: features that are not finite, labels that are not integers, shapes that do not
-            fit, or no row.
+        ValueError: scikit-learn's, of features that are not finite or shapes that do not fit.
     """
     from sklearn.linear_model import LogisticRegression
 
-    features, labels = _labelled("train", train_features, train_labels)
-    tested, truth = _labelled("test", test_features, test_labels)
-    if features.shape[1] != tested.shape[1]:
-        raise ValueError(
-            f"test_features must have the {features.shape[1]} features of train_features, "
-            f"got {tested.shape[1]}"
-        )
-    if (labels == labels[0]).all():
-        right = truth == labels[0]
+    features, tested = (one.astype(np.float64) for one in (train_features, test_features))
+    if (train_labels == train_labels[0]).all():
+        right = test_labels == train_labels[0]
     else:
-        classifier = LogisticRegression(max_iter=1000, random_state=0).fit(features, labels)
-        right = classifier.predict(tested) == truth
-    recalls = [right[truth == label].mean() for label in np.unique(truth)]
+        regression = LogisticRegression(max_iter=1000, random_state=0).fit(
+            features, train_labels
+        )
+        right = regression.predict(tested) == test_labels
+    recalls = [right[test_labels == label].mean() for label in np.unique(test_labels)]
     return float(right.mean()), float(np.mean(recalls))
-
-
-def _labelled(
-    name: str, features: ArrayLike, labels: ArrayLike
-) -> tuple[Floats, NDArray[np.int64]]:
-    table, column = np.asarray(features, dtype=np.float64), np.asarray(labels)
-    if table.ndim != 2 or column.shape != table.shape[:1] or not len(table):
-        raise ValueError(
-            f"{name}_features must have shape (rows, features) and {name}_labels (rows,), at "
-            f"least one row, got {table.shape} and {column.shape}"
-        )
-    if not np.isfinite(table).all():
-        raise ValueError(f"{name}_features must be finite, got NaN or infinity")
-    if column.dtype.kind not in "iu":
-        raise ValueError(f"{name}_labels must be integers, got {column.dtype}")
-    return table, column.astype(np.int64)
-
-
-def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Codes of a table as integers, shape (rows, columns)."""
-    for column, size in enumerate(sizes):
-        checks.whole(1, **{f"sizes[{column}]": size})
-    array = np.asarray(codes)
-    if array.ndim != 2 or array.shape[1] != len(sizes) or not len(array):
-        raise ValueError(
-            f"codes must have shape (rows, {len(sizes)}), at least one row, got {array.shape}"
-        )
-    if array.dtype.kind not in "iu":
-        raise ValueError(
-            f"codes must be integers, got {array.dtype}; encode labels as 0, 1, .."
-        )
-    outside = (array < 0) | (array >= np.array(sizes))
-    if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise ValueError(
-            f"codes must lie in 0 .. {sizes[column] - 1} in column {column}, got "
-            f"{array[row, column]} in row {row}"
-        )
-    return array.astype(np.int64)
