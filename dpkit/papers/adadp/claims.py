@@ -434,13 +434,7 @@ DATA = (
         "the guarantee as it is (epsilon 0.5 at delta 1e-5, lots of 600, sigma_* 8).",
         stated=recomputed.HIGH_PRIVACY,
         kind="at most",
-        compute=partial(
-            recomputed.epsilon,
-            recomputed.MNIST_RATE,
-            steps=2,
-            delta=recomputed.DELTA,
-            noise_multiplier=recomputed.HIGH_NOISE,
-        ),
+        compute=partial(recomputed.epsilon, recomputed.MNIST_RATE, delta=recomputed.DELTA),
         explanation="Lemma 1 takes s_i and sigma_i as fixed, but line 23 computes them from the "
         "records. If one record alone moves a coordinate, that coordinate gets noise in the second "
         "step only if the record was in the first lot (chance 0.01), and none without it: no "

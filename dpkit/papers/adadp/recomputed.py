@@ -10,7 +10,6 @@ change.
 """
 
 import math
-from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -31,75 +30,33 @@ OTHERS = np.tile([1.0, 0.5, 0.0, 0.0], (99, 1))  # gradients of 99 records
 RECORD = np.array([[0.5, 0.5, 1.0, 0.0]])  # and of one more
 
 
-def released(
-    lots: Iterable[Floats],
-    *,
-    noise_multiplier: float,
-    expected: float,
-    rng: np.random.Generator,
-) -> Floats:
-    """The noised sums of Algorithm 1, (lots, m), to the letter: its lines 6 to 20, and 23.
+def second_noise(first: Floats, *, expected: float) -> Floats:
+    """Deviations of the second step's noise over sigma_*, (m,), by Algorithm 1's lines 6 to 23.
 
-    Noise lies on a lot's sum, and the history is of its mean; with noise on every example, or
-    another scale of the history, a bound of 0 remains one of 0.
+    The history is of a lot's mean; another scale of it, or noise on every example, leaves 0 as 0.
 
     Args:
-        lots: each one's gradients, (any number, m).
-        noise_multiplier: sigma_*, > 0.
+        first: gradients of the first lot, (any number, m).
         expected: expected lot size L, > 0.
-        rng: of the noise.
     """
-    checks.positive(noise_multiplier=noise_multiplier, expected=expected)
-    sums: list[Floats] = []
-    history = np.zeros(1)
-    for lot in lots:
-        root = np.broadcast_to(np.sqrt(history), lot.shape[1:])
-        if root.var() > THRESHOLD:
-            bound = BETA * root
-            clipped = lot.clip(-bound, bound)
-            deviation = noise_multiplier * math.sqrt(root.size) * bound
-        else:
-            lengths = np.sqrt((lot**2).sum(axis=1, keepdims=True))
-            clipped = lot / np.maximum(1.0, lengths / NORM)
-            deviation = np.full(root.size, noise_multiplier * NORM)
-        sums.append(clipped.sum(axis=0) + deviation * rng.standard_normal(root.size))
-        history = HISTORY * history + (1 - HISTORY) * (lot.sum(axis=0) / expected) ** 2
-    return np.stack(sums)
+    checks.positive(expected=expected)
+    root = np.sqrt(1 - HISTORY) * np.abs(first.sum(axis=0)) / expected
+    if root.var() > THRESHOLD:
+        return math.sqrt(root.size) * BETA * root
+    return np.full(root.size, NORM)
 
 
-def gives_away(sums: Floats) -> bool:
-    """Whether a step has noise at the record's coordinate and none where nobody has a gradient.
+def epsilon(sample_rate: float, *, delta: float) -> float:
+    """Epsilon of releasing two noised sums or more, from the two data sets.
 
-    Before the switch both have noise. After it a coordinate has noise if its history is not 0, so
-    that without the record both have none: this never happens then.
+    Infinite if, after the switch, the second step has noise at the record's coordinate and none
+    where nobody has a gradient, only with the record in the first lot, and that is likelier than
+    delta: then p <= e^epsilon 0 + delta for no epsilon. Else 0, which proves nothing.
     """
-    return bool(((sums[:, ONLY] != 0) & (sums[:, NOBODY] == 0)).any())
-
-
-def chance(sample_rate: float, *, steps: int) -> float:
-    """How likely `gives_away` is with the record: it must enter a lot before the last one.
-
-    Args:
-        sample_rate: q, of each record to enter a lot, in [0, 1].
-        steps: T >= 1.
-    """
-    checks.in_range(0, 1, sample_rate=sample_rate)
-    return -math.expm1((checks.whole(1, steps=steps) - 1) * math.log1p(-sample_rate))
-
-
-def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: float) -> float:
-    """Epsilon of releasing the noised sums, from the two data sets.
-
-    Infinite if the event happens with the record in the first lot, cannot happen without it, and is
-    likelier than delta: then p <= e^epsilon 0 + delta for no epsilon. Else 0, which proves nothing.
-    """
-    rng = np.random.default_rng(0)
-    with_record = np.concatenate([OTHERS, RECORD])
-    told = {"noise_multiplier": noise_multiplier, "expected": len(OTHERS)}
-    sums = (released([first, OTHERS], rng=rng, **told) for first in (with_record, OTHERS))
-    events = list(map(gives_away, sums))
-    separated = events == [True, False]
-    return math.inf if separated and chance(sample_rate, steps=steps) > delta else 0.0
+    lots = np.concatenate([OTHERS, RECORD]), OTHERS
+    noises = [second_noise(lot, expected=len(OTHERS)) for lot in lots]
+    seen = [bool(one[ONLY] > 0 and one[NOBODY] == 0) for one in noises]
+    return math.inf if seen == [True, False] and sample_rate > delta else 0.0
 
 
 DELTA = ADADP.target_delta  # of Theorem 1's example as well

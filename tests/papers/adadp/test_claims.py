@@ -140,44 +140,28 @@ def test_the_printed_ratios_in_the_explanation_are_those_of_table_2():
         assert form.format(*ratios) in told
 
 
-def test_the_history_gives_a_record_away_in_runs_of_the_algorithm():
-    """Never without the record; with it, within five deviations of the chance that is computed.
+@pytest.mark.torch
+@pytest.mark.parametrize("size", [1, 3])
+def test_noise_of_the_second_step_is_the_kits_own_after_a_lot_and_before_the_switch(size: int):
+    """A lot of equal gradients has a history without variance, and does not switch."""
+    import torch
 
-    So by chance it fails in 1 of a million seeds. Lots are drawn as Algorithm 1, line 3, has it.
-    """
-    rng = np.random.default_rng(0)
-    runs, rate, lots, seen = 400, 0.05, 15, []
-    for more in ([], [recomputed.RECORD]):
-        records = np.concatenate([recomputed.OTHERS, *more])
-        given_away = 0
-        for _ in range(runs):
-            lot = [records[rng.random(len(records)) < rate] for _ in range(lots)]
-            sums = recomputed.released(lot, noise_multiplier=8.0, expected=5.0, rng=rng)
-            given_away += recomputed.gives_away(sums)
-        seen.append(given_away)
-    chance = recomputed.chance(rate, steps=lots)
-    assert seen[0] == 0
-    assert abs(seen[1] - runs * chance) < 5 * math.sqrt(runs * chance * (1 - chance))
+    from dpkit.papers.adadp.noise_shapes import RawHistory
 
-
-def test_noise_is_of_a_global_norm_and_after_the_switch_it_and_clipping_follow_the_history():
-    """A lot of equal gradients has a history without variance, and never switches."""
-    rng = np.random.default_rng(0)
-    lots = [np.full((5, 4), 3.0)] * 4_000
-    sums = recomputed.released(lots, noise_multiplier=2.0, expected=5.0, rng=rng)
-    assert sums.std() == pytest.approx(2.0 * recomputed.NORM, rel=0.03)
-    assert sums.mean() == pytest.approx(5 * recomputed.NORM / 2, abs=0.3)
-    lots, told = [np.tile([[4.0, 1.0]], (10, 1))] * 2, {"noise_multiplier": 3.0, "expected": 10.0}
-    sums = np.stack([recomputed.released(lots, **told, rng=rng)[1] for _ in range(4_000)])
-    bounds = 1.2 * np.sqrt(0.1) * np.array([4.0, 1.0])
-    np.testing.assert_allclose(sums.std(axis=0), 3.0 * math.sqrt(2) * bounds, rtol=0.05)
-    np.testing.assert_allclose(sums.mean(axis=0), 10 * bounds, atol=5 * 0.1)
+    lots = np.tile([[4.0, -1.0, 2.0, 0.5]], (size, 1)), np.full((size, 4), 3.0)
+    for lot in lots:
+        shape = RawHistory([torch.zeros(4)], noise_multiplier=8.0, max_grad_norm=4.0)
+        square = torch.from_numpy(lot.sum(0) / 5.0).square().float()
+        shape.see([torch.zeros(4)], lambda _, square=square: [square])
+        found = 8.0 * recomputed.second_noise(lot, expected=5.0)
+        np.testing.assert_allclose(
+            found, np.ones(4) * np.asarray(shape.now().noise_stds[0]), rtol=1e-6
+        )
 
 
 def test_the_leak_where_a_record_is_rare_and_where_it_only_widens_noise():
     """Ten times as wide a noise with chance .01 has a larger delta than 1e-5 at epsilon 500."""
-    few = {"steps": 2, "delta": 1e-5, "noise_multiplier": 8.0}
-    assert (recomputed.epsilon(1e-6, **few), recomputed.epsilon(0.01, **few)) == (0.0, math.inf)
+    assert [recomputed.epsilon(rate, delta=1e-5) for rate in (1e-6, 0.01)] == [0.0, math.inf]
     narrow = divergence.normal(0, 1)
     mixed = divergence.mixture([0.99, 0.01], [narrow, divergence.normal(0, 10)])
     assert divergence.hockey_stick(mixed, narrow, 500, low=-100, high=100) > 1e-5
