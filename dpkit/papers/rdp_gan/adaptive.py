@@ -58,28 +58,20 @@ class PaperBudget:
         moved = theorems.sensitivity(LARGEST_LOSS[records], batch_size=batch)
         return cls(settings.target_epsilon, settings, public_size, moved)
 
-    def check(self, settings: RdpGanSettings, public_size: int) -> None:
-        """It prices published runs only, of the settings and size it was made for."""
-        if isinstance(settings.noise, GradientNoise):
-            raise ValueError(
-                "a run with noise on gradients needs a FilterBudget: Theorem 4 is no "
-                "bound on what it costs"
-            )
-        _check_same(self.settings, self.public_size, settings, public_size)
-
     def iteration(self, noise: float) -> bool:
         """Whether Theorem 3's epsilon_g is still within the total; added if so."""
         rate = sample_rate(self.settings.sampling, public_size=self.public_size)
-        renyi = theorems.theorem_1(
-            theorems.BEST_ORDER,
-            sample_rate=rate,
-            sensitivity=self.sensitivity,
-            noise_std=noise,
-        )
-        each, delta = self.settings.discriminator_steps, self.settings.target_delta
-        cost = theorems.eq_15(renyi, discriminator_steps=each, delta=delta)
-        covered = theorems.condition_of_theorem_2(renyi, discriminator_steps=each, delta=delta)
-        if not (covered and self.spent + cost <= self.total):
+        try:
+            cost = theorems.theorem_2(
+                sample_rate=rate,
+                sensitivity=self.sensitivity,
+                noise_std=noise,
+                discriminator_steps=self.settings.discriminator_steps,
+                delta=self.settings.target_delta,
+            )
+        except theorems.ConditionFails:
+            return False
+        if not self.spent + cost <= self.total:
             return False
         self.spent += cost
         return True
@@ -103,10 +95,6 @@ class FilterBudget:
     settings: RdpGanSettings
     public_size: int
 
-    def check(self, settings: RdpGanSettings, public_size: int) -> None:
-        """Of the settings and size it was made for: another rate would be another price."""
-        _check_same(self.settings, self.public_size, settings, public_size)
-
     def iteration(self, noise: float) -> bool:
         """n_d releases of the Poisson-sampled Gaussian with noise multiplier `noise`."""
         release = mechanism(
@@ -124,17 +112,6 @@ class FilterBudget:
         if allowed:
             self.filter.charge(release, count)
         return allowed
-
-
-def _check_same(
-    own: RdpGanSettings, own_size: int, settings: RdpGanSettings, public_size: int
-) -> None:
-    if own != settings or own_size != public_size:
-        raise ValueError(
-            f"budget must be made of the run's own settings and public_size {public_size}, got one "
-            f"of public_size {own_size}{'' if own != settings else ' and the same settings'}; it "
-            "would charge another run's price"
-        )
 
 
 def tuned(
@@ -174,7 +151,16 @@ def tuned(
         raise ValueError(
             "tuning.count_noise must be > 0: an accuracy read for free has no price"
         )
-    budget.check(settings, data.public_size)
+    if repaired and isinstance(budget, PaperBudget):
+        raise ValueError(
+            "a run with noise on gradients needs a FilterBudget: Theorem 4 is no bound on what it "
+            "costs"
+        )
+    if (budget.settings, budget.public_size) != (settings, data.public_size):
+        raise ValueError(
+            f"budget must be made of the run's own settings and public_size {data.public_size}, "
+            f"got one of public_size {budget.public_size} or others; it charges another run's price"
+        )
     rows = Rows(data, rng=rng)
     rows.check_finite()
     draws = batches(

@@ -46,9 +46,7 @@ class Watch:
     def __init__(self, iterations=10**6, tests=10**6):
         self.left = {"iteration": iterations, "test": tests}
         self.events = []
-
-    def check(self, settings, public_size):
-        pass
+        self.settings = self.public_size = None
 
     def iteration(self, noise):
         return self.test("iteration", noise)
@@ -79,10 +77,13 @@ def run(settings, *, correct, budget, records=None, seed=0):
         return Record(index, len(features), 0.0, None, 0.0)
 
     counts = None if callable(correct) else iter(correct)
+    records = data() if records is None else records
+    if isinstance(budget, Watch):
+        budget.settings, budget.public_size = settings, records.public_size
     asked = {"settings": settings, "budget": budget}
     asked["rng"] = generator_on(CPU, reproducible_seed=seed)
     asked["correct"] = correct if counts is None else lambda _: next(counts)
-    return list(tuned(step, None, data() if records is None else records, **asked)), seen
+    return list(tuned(step, None, records, **asked)), seen
 
 
 # The rule.
@@ -248,6 +249,17 @@ def test_an_accuracy_read_for_free_where_it_costs_and_a_run_without_a_rule_are_r
     with pytest.raises(ValueError, match=words):
         run(settings, correct=lambda _: 0.0, budget=budget)
     assert not budget.events
+
+
+def test_a_budget_of_another_run_or_of_theorem_4_prices_no_repaired_one():
+    kept = RenyiFilter(ORDER, 4.0, delta=1e-5)
+    for budget, words in (
+        (PaperBudget(0.5, REPAIRED, SIZE, 0.3), "needs a FilterBudget"),
+        (FilterBudget(kept, PUBLISHED, SIZE), "budget must be made of the run's own settings"),
+        (FilterBudget(kept, REPAIRED, SIZE - 1), "public_size 200, got one of public_size 199"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            run(REPAIRED, correct=[], budget=budget)
 
 
 # The paper's own budget.
