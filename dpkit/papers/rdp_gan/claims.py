@@ -279,7 +279,7 @@ CLAIMS: tuple[Claim, ...] = (
         id=f"{PAPER}/theorem-3-adult",
         where="text: Theorem 3, eq. 16; section V-A, Table II",
         says="One generator iteration on Adult at noise 10 and batch 64 costs eq. 16's epsilon.",
-        stated=theorems.theorem_3(noise_std=SIGMA, **ADULT.setting),
+        stated=theorems.theorem_2(noise_std=SIGMA, **ADULT.setting),
         kind="at most",
         compute=lambda: recomputed.bounds_on_adult(1).lower,
         explanation="Computed is a proven lower bound on the epsilon of five Poisson-sampled "

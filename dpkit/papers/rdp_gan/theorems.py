@@ -106,7 +106,8 @@ def theorem_2(
 ) -> float:
     """Theorem 2: epsilon_d of n_d discriminator steps by eq. 15, eps by Theorem 1.
 
-    Not a bound: it rests on Theorem 1 and on eq. 28.
+    Theorem 3, eq. 16, by post-processing: epsilon_g of one generator iteration. Not a bound: it
+    rests on Theorem 1 and on eq. 28.
 
     Args:
         discriminator_steps: n_d >= 1.
@@ -128,16 +129,6 @@ def theorem_2(
     return eq_15(renyi, discriminator_steps=discriminator_steps, delta=delta)
 
 
-def theorem_3(
-    order: float = BEST_ORDER, *, noise_std: float, **setting: Unpack[TheoremSetting]
-) -> float:
-    """Theorem 3, eq. 16: epsilon_g of one generator iteration, by post-processing that of eq. 15.
-
-    Arguments and errors as `theorem_2`.
-    """
-    return theorem_2(order, noise_std=noise_std, **setting)
-
-
 def theorem_4(
     order: float = BEST_ORDER,
     *,
@@ -152,7 +143,7 @@ def theorem_4(
         The others, and errors: as `theorem_2`.
     """
     checks.whole(generator_steps=generator_steps)
-    return generator_steps * theorem_3(order, noise_std=noise_std, **setting)
+    return generator_steps * theorem_2(order, noise_std=noise_std, **setting)
 
 
 def iterations_within(
@@ -171,7 +162,7 @@ def iterations_within(
     spent, done = 0.0, 0
     for noise_std in noises:
         try:
-            spent += theorem_3(noise_std=noise_std, **setting)
+            spent += theorem_2(noise_std=noise_std, **setting)
         except ConditionFails:
             break
         if not spent <= target_epsilon:
@@ -200,7 +191,7 @@ def noise_for(
     checks.whole(1, generator_steps=generator_steps)
     at_1 = theorem_1(BEST_ORDER, sample_rate=rate, sensitivity=sensitivity, noise_std=1.0)
     noise_std = math.sqrt(generator_steps * eq_15(at_1, **each) / total_epsilon)
-    theorem_3(noise_std=noise_std, **setting)  # raises where its condition fails
+    theorem_2(noise_std=noise_std, **setting)  # raises where its condition fails
     return noise_std
 
 

@@ -52,7 +52,7 @@ def test_theorem_2_against_the_gaussian_in_closed_form():
 def test_one_iteration_on_adult_by_the_sum_of_its_losses():
     """The sum of five noisy values tells less than they do: a bound from below in closed form."""
     setting = ADULT.setting
-    stated = theorems.theorem_3(noise_std=10.0, **setting)
+    stated = theorems.theorem_2(noise_std=10.0, **setting)
     deviation = math.sqrt(5) * 10 / ADULT.sensitivity
     shares = binom.pmf(range(6), 5, setting["sample_rate"])
 

@@ -40,7 +40,6 @@ def test_theorems_2_to_4_in_high_precision():
         renyi = mpmath.mpf(64) / 20_000 * 4 / 2 * (mpmath.mpf(20) / 64) ** 2 / 100
         each = 4 * renyi * mpmath.sqrt(2 * 5 * mpmath.log(10**5))
     assert theorems.theorem_2(noise_std=10.0, **SETTING) == pytest.approx(float(each), rel=1e-12)
-    assert theorems.theorem_3(noise_std=10.0, **SETTING) == pytest.approx(float(each), rel=1e-12)
     total = theorems.theorem_4(generator_steps=1000, noise_std=10.0, **SETTING)
     assert total == pytest.approx(float(1000 * each), rel=1e-12)
     assert theorems.eq_15(float(renyi), **STEPS) == pytest.approx(float(each), rel=1e-12)
@@ -77,14 +76,14 @@ def test_the_condition_of_theorem_2():
 
 
 def test_iterations_within_a_total():
-    each = theorems.theorem_3(noise_std=10.0, **SETTING)
+    each = theorems.theorem_2(noise_std=10.0, **SETTING)
     endless = (10.0 for _ in count())
     assert theorems.iterations_within(0.5, endless, **SETTING) == math.floor(0.5 / each)
     assert theorems.iterations_within(0.5, [10.0] * 7, **SETTING) == 7
     assert theorems.iterations_within(each / 2, [10.0], **SETTING) == 0
     # of a schedule, the most that fit
     schedule = ExponentialDecay(10.0, 0.01)
-    costs = (theorems.theorem_3(noise_std=schedule(t), **SETTING) for t in range(400))
+    costs = (theorems.theorem_2(noise_std=schedule(t), **SETTING) for t in range(400))
     found = theorems.iterations_within(0.5, map(schedule, count()), **SETTING)
     assert found == sum(total <= 0.5 for total in accumulate(costs))
     # one outside the theorem ends the count
@@ -104,7 +103,7 @@ def test_the_moments_accountant_as_the_paper_writes_it():
     assert found == pytest.approx(2 * 0.0032 * math.sqrt(5 * math.log(1e5)) / 10)
     half = theorems.moments_accountant_epsilon(20.0, sample_rate=0.0032, **STEPS)
     assert found / half == pytest.approx(2)  # order 1 / noise, theirs 1 / noise^2
-    ours = [theorems.theorem_3(noise_std=noise, **SETTING) for noise in (10.0, 20.0)]
+    ours = [theorems.theorem_2(noise_std=noise, **SETTING) for noise in (10.0, 20.0)]
     assert ours[0] / ours[1] == pytest.approx(4)
 
 
