@@ -400,8 +400,8 @@ a choice of the step that is not charged
 +choice = 0.0
 a projection that no ledger knows of
 @ papers/adadp/test_algorithm.py::test_noise_of_a_level_costs_it_and_little_less
--return [Release(projection), training]
-+return [training]
+-return [*self.projection(), Release(step, steps)]
++return [Release(step, steps)]
 a guarantee for a raw history
 @ papers/adadp/test_algorithm.py::test_no_guarantee_covers_the_published_history
 -if not isinstance(self.noise, Flat | Repaired | Optimised):

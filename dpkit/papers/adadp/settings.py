@@ -16,7 +16,6 @@ from dpkit.common import checks
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.theorems import Theorem1
 from dpkit.privacy import (
-    Gaussian,
     Guarantee,
     Mechanism,
     NoGuarantee,
@@ -134,26 +133,20 @@ class Optimised:
         )
 
 
-@dataclass(frozen=True)
-class AdadpSettings:
-    """A private classifier: a projection by DP-PCA, then DP-SGD with noise of some shape.
+@dataclass(frozen=True, kw_only=True)
+class ClassifierSettings:
+    """A private classifier: a projection by DP-PCA, then training on lots.
 
     Args:
-        noise: clipping and noise of each step.
-        noise_multiplier: sigma_*; noise over clip norm, or as Lemma 1 adds up coordinates.
         sampling: of the lots.
-        optimizer: what goes along the noised mean.
-        target_epsilon, target_delta: the level, under add-remove by the certified accountant.
+        target_epsilon, target_delta: the level, under add-remove.
         pca_noise: sigma_p of DP-PCA, None where inputs are not projected.
         widths: of the network: inputs (DP-PCA's dimensions), hidden layers, classes.
         max_steps: an end where the budget would allow more.
         chosen: how settings came about that the paper does not print.
     """
 
-    noise: Flat | Published | Repaired | Optimised
-    noise_multiplier: float
     sampling: PoissonSampling | FixedSizeBatches
-    optimizer: Sgd | RmsProp | Adam
     target_epsilon: float
     target_delta: float = 1e-5
     pca_noise: float | None = None
@@ -162,9 +155,7 @@ class AdadpSettings:
     chosen: str | None = None
 
     def __post_init__(self) -> None:
-        checks.positive(
-            noise_multiplier=self.noise_multiplier, target_epsilon=self.target_epsilon
-        )
+        checks.positive(target_epsilon=self.target_epsilon)
         checks.between(0, 1, target_delta=self.target_delta)
         checks.whole(1, max_steps=self.max_steps)
 
@@ -172,6 +163,32 @@ class AdadpSettings:
     def lot(self) -> int:
         """Records a lot, on average: L."""
         return self.sampling.expected_batch_size
+
+    def projection(self) -> list[Release]:
+        """What DP-PCA releases, if inputs are projected."""
+        if self.pca_noise is None:
+            return []
+        return [Release(pca.release(self.pca_noise, adjacency=self.sampling.adjacency))]
+
+
+@dataclass(frozen=True)
+class AdadpSettings(ClassifierSettings):
+    """A private classifier trained by DP-SGD with noise of some shape; its price is certified.
+
+    Args:
+        noise: clipping and noise of each step.
+        noise_multiplier: sigma_*; noise over clip norm, or as Lemma 1 adds up coordinates.
+        optimizer: what goes along the noised mean.
+        The others: as `ClassifierSettings`.
+    """
+
+    noise: Flat | Published | Repaired | Optimised
+    noise_multiplier: float
+    optimizer: Sgd | RmsProp | Adam
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(noise_multiplier=self.noise_multiplier)
 
     def ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """DP-PCA and `steps` steps; no guarantee where raw gradients steer the noise."""
@@ -186,11 +203,7 @@ class AdadpSettings:
         if isinstance(self.noise, Published):
             noise *= self.noise.more_noise(self.lot)
         step = mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
-        training = Release(step, steps)
-        if self.pca_noise is None:
-            return [training]
-        projection = pca.release(self.pca_noise, adjacency=self.sampling.adjacency)
-        return [Release(projection), training]
+        return [*self.projection(), Release(step, steps)]
 
     def charged(self, *, public_size: int, steps: int) -> float:
         """Epsilon as the paper charges training: Theorem 1, orders 2 to 64, DP-PCA left out."""
@@ -256,7 +269,7 @@ DPSGD_TUNED = replace(
 
 
 @dataclass(frozen=True)
-class AgdSettings:
+class AgdSettings(ClassifierSettings):
     """A private classifier trained by AGD on Poisson lots.
 
     A step releases a noisy gradient, then the noisy changes of the loss that candidate rates bring,
@@ -277,13 +290,8 @@ class AgdSettings:
         choice_noise: z_l; noise on the sum of an example's changes, over max_change.
         max_change: an example's change of loss is clipped to +-max_change. (The paper clips losses
             and compares them; their differences need less room.)
-        sampling: of the lots.
-        target_epsilon, target_delta: of the whole run, under add-remove.
         public_size: declared number of records.
-        pca_noise: sigma_p of DP-PCA, None where inputs are not projected.
-        widths: of the network, as the paper's other settings.
-        max_steps: an end where the budget would allow more.
-        chosen: how settings came about that the paper does not print.
+        The others: as `ClassifierSettings`, the level that of the whole run.
     """
 
     noise_multiplier: float
@@ -291,18 +299,13 @@ class AgdSettings:
     max_grad_norm: float
     choice_noise: float
     sampling: PoissonSampling
-    target_epsilon: float
     rates: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0)
     growth: float = 0.1
     max_change: float = 0.1
-    target_delta: float = 1e-5
     public_size: int = PUBLIC_SIZE
-    pca_noise: float | None = None
-    widths: tuple[int, ...] = (60, 1000, 10)
-    max_steps: int = MAX_STEPS
-    chosen: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         checks.plain_fields(self)
         checks.positive(
             noise_multiplier=self.noise_multiplier,
@@ -320,11 +323,6 @@ class AgdSettings:
             )
         if not self.rates:
             raise ValueError("rates must name a step size beside 0, got none")
-
-    @property
-    def lot(self) -> int:
-        """Records a lot, on average: L."""
-        return self.sampling.expected_batch_size
 
     @property
     def levels(self) -> int:
@@ -393,10 +391,6 @@ class AgdSettings:
             Release(self.release(i, public_size=public_size), n) for i, n in levels if n
         ]
         return [*self.projection(), *releases]
-
-    def projection(self) -> list[Release]:
-        """What DP-PCA releases, if inputs are projected."""
-        return [] if self.pca_noise is None else [Release(Gaussian(self.pca_noise))]
 
 
 @lru_cache(maxsize=64)
