@@ -24,7 +24,7 @@ from dpkit.papers.adadp.levels import (
     on_cifar,
     small,
 )
-from dpkit.papers.adadp.noise_shapes import Remembering
+from dpkit.papers.adadp.noise_shapes import RawHistory, ReleasedHistory
 from dpkit.papers.adadp.settings import AgdSettings, proven
 from dpkit.papers.experiments.run import Run
 from dpkit.papers.experiments.store import Part, Result, priced
@@ -120,8 +120,8 @@ def quantities(
     rows = own.features[chosen], own.labels[chosen]
     raw = algorithm.raw_squares(model.net, rows, len(chosen), "mean")
     named = {"gradient": [one.sqrt() for one in raw], "noise": model.shape.now().noise_stds}
-    if isinstance(model.shape, Remembering):
-        named["estimate"] = [one.clamp(min=0).sqrt() for one in model.shape.squares()]
+    if isinstance(model.shape, RawHistory | ReleasedHistory):
+        named["estimate"] = [one.clamp(min=0).sqrt() for one in model.shape.remembered()]
     found = {}
     for name, parts in named.items():
         flat = [torch.as_tensor(part).flatten().double() for part in parts]

@@ -212,20 +212,22 @@ def checked_parameters(parameters: Iterable[Tensor]) -> list[Tensor]:
 
 
 class Remembering(NoiseShape):
-    """A shape with one number for each coordinate, from which its clipping bounds follow."""
+    """A shape with one number for each coordinate, from which its clipping follows."""
+
+    what = "squares"  # name of its buffers
 
     def __init__(self, parameters: Iterable[Tensor], **common: float) -> None:
         parameters = checked_parameters(parameters)
         super().__init__(parameters, **common)
         for i, p in enumerate(parameters):
-            self.register_buffer(f"squares_{i}", torch.zeros_like(p).detach())
+            self.register_buffer(f"{self.what}_{i}", torch.zeros_like(p).detach())
 
-    def squares(self) -> list[Tensor]:
-        """E', the remembered square of each coordinate of a gradient, in place."""
-        return [getattr(self, f"squares_{i}") for i in range(self.tensors)]
+    def remembered(self) -> list[Tensor]:
+        """E', the square of each coordinate of a gradient, or its slope, in place."""
+        return [getattr(self, f"{self.what}_{i}") for i in range(self.tensors)]
 
-    def _follow(self, squares: Iterable[Tensor], decay: float) -> None:
-        for past, present in zip(self.squares(), squares, strict=True):
+    def _follow(self, now: Iterable[Tensor], decay: float) -> None:
+        for past, present in zip(self.remembered(), now, strict=True):
             past.lerp_(present, 1 - decay)
 
 
@@ -272,14 +274,14 @@ class RawHistory(Remembering):
         rule, stds = super().now()
         if self.switched():
             rule = PerCoordinateClipping(
-                tuple(self.bound_factor * e.sqrt() for e in self.squares())
+                tuple(self.bound_factor * e.sqrt() for e in self.remembered())
             )
             stds = rule.noise_stds(self.noise_multiplier)
         return Shaped(rule, [self.scale * std for std in stds])
 
     def switched(self) -> bool:
         """Line 7."""
-        whole = torch.cat([one.flatten() for one in self.squares()]).double()
+        whole = torch.cat([one.flatten() for one in self.remembered()]).double()
         return bool(
             (whole if self.spread == "square" else whole.sqrt()).var() > self.threshold
         )
@@ -307,10 +309,8 @@ class ReleasedHistory(Remembering):
 
     Args:
         parameters, noise_multiplier: as `NoiseShape`.
-        max_grad_norm: C; with equal scales, clipping and noise are DP-SGD's at C.
+        max_grad_norm, decay, range_factor: as `settings.Repaired`, decay in [0, 1].
         lot: expected batch size, which the sums are divided by.
-        decay: of the history, in [0, 1].
-        range_factor: scales lie within C divided and multiplied by it.
     """
 
     def __init__(
@@ -334,7 +334,10 @@ class ReleasedHistory(Remembering):
 
     def scales(self) -> list[Tensor]:
         """d_i = C sqrt(E'_i) over its root mean square, within the range; C before any step."""
-        norm, squares = self.flat.max_grad_norm, [one.clamp(min=0) for one in self.squares()]
+        norm, squares = (
+            self.flat.max_grad_norm,
+            [one.clamp(min=0) for one in self.remembered()],
+        )
         count = sum(one.numel() for one in squares)
         mean = torch.stack([one.sum() for one in squares]).sum() / count
         shares = [torch.where(mean > 0, one / mean, torch.ones_like(one)) for one in squares]
@@ -352,38 +355,31 @@ class ReleasedHistory(Remembering):
 STEPS = 50  # of projected gradient descent (Xu et al. 2019, section IV-B)
 
 
-class OptimisedNoise(NoiseShape):
+class OptimisedNoise(Remembering):
     """DpOpt's noise: less of it on coordinates along which the cost is steep.
 
     Args:
         parameters, noise_multiplier: as `NoiseShape`.
-        max_grad_norm: C; where all slopes are equal, noise and clipping are those of DP-SGD at C.
-        decay: of the average of released gradients, whose absolute values are the slopes.
+        max_grad_norm, decay: as `settings.Optimised`, decay in [0, 1].
     """
+
+    what = "slopes"
 
     def __init__(
         self, parameters: Iterable[Tensor], *, decay: float = 0.99, **common: float
     ) -> None:
-        parameters = checked_parameters(parameters)
         super().__init__(parameters, **common)
         self.decay = checks.in_range(0, 1, decay=decay)
-        for i, p in enumerate(parameters):
-            self.register_buffer(f"slopes_{i}", torch.zeros_like(p).detach())
-
-    def slopes(self) -> list[Tensor]:
-        """The average of released sums, of each parameter's shape, in place."""
-        return [getattr(self, f"slopes_{i}") for i in range(self.tensors)]
 
     def now(self) -> Shaped:
         """The noise that harms least, and clipping that fits it."""
-        rule = ScaledClipping(tuple(least_harmful(self.slopes(), self.flat.max_grad_norm)))
+        rule = ScaledClipping(tuple(least_harmful(self.remembered(), self.flat.max_grad_norm)))
         return Shaped(rule, rule.noise_stds(self.noise_multiplier))
 
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """Follow the released sums; what is raw is not read."""
         super().see(noisy)
-        for past, present in zip(self.slopes(), noisy, strict=True):
-            past.lerp_(present, 1 - self.decay)
+        self._follow(noisy, self.decay)
 
 
 def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor]:

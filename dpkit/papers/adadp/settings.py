@@ -117,8 +117,8 @@ class Optimised:
     """DpOpt's noise (Xiang, Yang, Li 2019), in the kit's reading: see `OptimisedNoise`.
 
     Args:
-        max_grad_norm: C; where all slopes are equal, it is DP-SGD at C.
-        decay: of the average of released gradients.
+        max_grad_norm: C; where all slopes are equal, noise and clipping are those of DP-SGD at C.
+        decay: of the average of released gradients, whose absolute values are the slopes.
     """
 
     max_grad_norm: float

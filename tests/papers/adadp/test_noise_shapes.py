@@ -128,7 +128,7 @@ def test_a_released_history_estimates_the_squares_under_the_noise():
     )
     releases(shape, gradient, 3_000, lot=10, seed=0)
     expected = 0.02**2 * (1 - 0.999**3_000)
-    assert float(shape.squares()[0].mean()) == pytest.approx(expected, rel=0.06)
+    assert float(shape.remembered()[0].mean()) == pytest.approx(expected, rel=0.06)
 
 
 def test_a_released_history_stays_within_its_range_whatever_the_noise():
@@ -136,7 +136,7 @@ def test_a_released_history_stays_within_its_range_whatever_the_noise():
     releases(shape, parameters(), 300, lot=3, seed=1)
     for scale in shape.scales():
         assert bool(((scale >= 0.5) & (scale <= 8.0)).all())
-    assert max(float(one.abs().max()) for one in shape.squares()) < (8 * 50) ** 2
+    assert max(float(one.abs().max()) for one in shape.remembered()) < (8 * 50) ** 2
 
 
 @pytest.mark.parametrize("name", SHAPED)
