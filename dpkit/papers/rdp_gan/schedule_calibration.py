@@ -163,43 +163,37 @@ def iterations_within(
     target_epsilon = checks.positive(target_epsilon=target_epsilon)
     releases_each, most = checks.whole(1, releases_each=releases_each, most=most)
     delta = checks.between(0, 1, delta=delta)
-    noises: list[float] = []
+    noises = values(schedule, steps=most)
+    noises = noises[: (noises < LEAST).argmax() or most]  # until one that has no price
+    bad = np.isnan(noises) | (noises > MOST)
+    bad[0] |= noises[0] < LEAST
+    if bad.any():
+        step = int(bad.argmax())
+        raise ValueError(
+            f"step {step} of the schedule: noise_multiplier must lie in [{LEAST:g}, {MOST:g}], got "
+            f"{noises[step]}"
+        )
     priced: dict[int, Guarantee] = {}
 
-    def has_noise(count: int) -> bool:
-        """Whether that many iterations have a noise that has a price."""
-        while len(noises) < count:
-            noise = float(schedule(len(noises)))
-            first = not noises
-            if math.isnan(noise) or noise > MOST or (first and not noise >= LEAST):
-                raise ValueError(
-                    f"step {len(noises)} of the schedule: noise_multiplier must lie in "
-                    f"[{LEAST:g}, {MOST:g}], got {noise}"
-                )
-            if not noise >= LEAST:
-                return False
-            noises.append(noise)
-        return True
-
     def over(count: int, *, groups: int | None) -> float:
-        if not 0 < count <= most or not has_noise(count):
+        if not 0 < count <= len(noises):
             return FAR if count > 0 else -FAR
         if groups:
-            ledger = _grouped(np.array(noises[:count]), groups, release, releases_each)
+            ledger = _grouped(noises[:count], groups, release, releases_each)
             return log_over(accountant(ledger, delta=delta), target_epsilon)
         if count not in priced:
-            ledger = noise_ledger(lambda step: noises[step], steps=count, release=release)
+            ledger = noise_ledger(schedule, steps=count, release=release)
             ledger = [Release(one, n * releases_each) for one, n in ledger]
             priced[count] = accountant(ledger, delta=delta)
         return log_over(priced[count], target_epsilon)
 
-    has_noise(1)
     found = 64
     for groups in (*ROUGH, None):
         found = _last(partial(over, groups=groups), found)
+    start = float(noises[0])
     if not found:
-        priced[0] = accountant([Release(release(noises[0]), 0)], delta=delta)
-    return Solved(noises[0], priced[found], found)
+        priced[0] = accountant([Release(release(start), 0)], delta=delta)
+    return Solved(start, priced[found], found)
 
 
 def _grouped(
