@@ -152,12 +152,11 @@ class GradientNoise:
     ) -> list[Release]:
         """`each` releases at the noise of each of `iterations` iterations."""
 
-        def release(noise_multiplier: float) -> object:
-            return mechanism(
-                sampling, noise_multiplier=noise_multiplier, public_size=public_size
-            )
-
-        priced = noise_ledger(self.schedule, steps=iterations, release=release)  # type: ignore[arg-type]
+        priced = noise_ledger(
+            self.schedule,
+            steps=iterations,
+            release=lambda z: mechanism(sampling, noise_multiplier=z, public_size=public_size),
+        )
         return [Release(entry.mechanism, each * entry.count) for entry in priced]
 
 

@@ -16,11 +16,9 @@ import numpy as np
 
 from dpkit.papers.experiments.store import Shown, Stored, joined, mean, spread, values
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.recomputed import TABLE_2, StatedColumn
+from dpkit.papers.rdp_gan.recomputed import TABLE_2, StatedColumn, certified
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS
 from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
 
 ATTRIBUTES = (
     "age",
@@ -206,10 +204,7 @@ def figure_3(
     """
     setting = column.setting
     rate, each = setting["sample_rate"], setting["discriminator_steps"]
-    pairs = [
-        pld.epsilon([Release(column.release(noise), iterations * each)], delta=DELTA)
-        for noise in noises
-    ]
+    pairs = [certified(column.release(noise), iterations * each) for noise in noises]
     return {
         "noise": list(noises),
         "paper": [

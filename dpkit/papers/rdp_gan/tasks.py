@@ -15,6 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from dpkit import datasets
+from dpkit.common import checks
 from dpkit.datasets.tables import ADULT_8
 from dpkit.synthesizers import marginals
 from dpkit.training.types import Data
@@ -61,11 +62,8 @@ def task(name: str, *, scale: str) -> RdpGanTask:
         ValueError: name is neither "digits" nor "census".
         DataNotFound: the real data is not here.
     """
-    if name == "digits":
-        return _digits(scale)
-    if name == "census":
-        return _census(scale)
-    raise ValueError(f"name must be digits or census, got {name!r}")
+    checks.one_of(("digits", "census"), name=name)
+    return (_digits if name == "digits" else _census)(scale)
 
 
 def _digits(scale: str) -> RdpGanTask:
