@@ -1,16 +1,13 @@
 """A generator and a critic for square images, small enough to be trained with noise."""
 
-from itertools import pairwise
-from math import prod
+from math import ceil, log2, prod
 
 import torch
 from torch import Tensor, nn
 
-WIDTH, HIDDEN, SLOPE = (
-    32,
-    256,
-    0.2,
-)  # filters of the first convolution; units of a small network
+from dpkit.training.networks import SLOPE, doubling_generator, halving_critic
+
+WIDTH, HIDDEN = 32, 256  # filters of the first convolution; units of a small network
 FLAT = 8  # pixels a side at which convolutions end
 
 
@@ -51,11 +48,8 @@ def image_networks(
         raise ValueError(
             f"images must be square, got {side} x {other} pixels; cut or pad them"
         )
-    sides = [side]
-    while sides[-1] > FLAT:
-        sides.append(-(-sides[-1] // 2))
     more = classes or 0
-    if len(sides) == 1:
+    if side <= FLAT:
         widths = (
             nn.Linear(latent_size + more, HIDDEN),
             nn.ReLU(),
@@ -66,30 +60,9 @@ def image_networks(
         last = nn.Linear(HIDDEN, 1)
         critic = nn.Sequential(nn.Flatten(), first, nn.LeakyReLU(SLOPE), last)
     else:
-        filters = [WIDTH * 2**level for level in range(len(sides) - 1)]
-        generator = _generator(channels, sides, filters, latent_size + more)
-        layers: list[nn.Module] = []
-        for inputs, out in pairwise([channels + more, *filters]):
-            layers += [nn.Conv2d(inputs, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
-        last = nn.Linear(filters[-1] * sides[-1] ** 2, 1)
-        critic = nn.Sequential(*layers, nn.Flatten(), last)
+        filters = [WIDTH * 2**level for level in range(ceil(log2(side / FLAT)))]
+        generator = doubling_generator(latent_size + more, filters[::-1], shape)
+        critic = halving_critic((channels + more, side, side), filters)
     if classes is None:
         return generator, critic
     return WithLabels(generator, classes), WithLabels(critic, classes)
-
-
-def _generator(channels: int, sides: list[int], filters: list[int], inputs: int) -> nn.Module:
-    *filters, first = filters
-    features = first * sides[-1] ** 2
-    layers: list[nn.Module] = [
-        nn.Linear(inputs, features),
-        nn.BatchNorm1d(features),
-        nn.ReLU(),
-        nn.Unflatten(1, (first, sides[-1], sides[-1])),
-    ]
-    widths = pairwise([first, *reversed(filters), channels])
-    for (inputs, out), to in zip(widths, reversed(sides[:-1]), strict=True):
-        odd = to % 2  # from side / 2, rounded up, to 2 side - 1, or one more
-        layers += [nn.ConvTranspose2d(inputs, out, 5, 2, 2, output_padding=1 - odd), nn.ReLU()]
-    layers[-1] = nn.Tanh()
-    return nn.Sequential(*layers)

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
+
+SLOPE = 0.2  # of a critic's leaky ReLUs
 
 
 class Conditional(nn.Module):
@@ -57,6 +60,61 @@ def mlp(
         layers += [linear, nn.ReLU()]
     layers.pop()
     return nn.Sequential(*layers, *([last] if last is not None else []))
+
+
+def halving_critic(
+    shape: Sequence[int], filters: Sequence[int], *, bias: bool = True
+) -> nn.Sequential:
+    """Images of `shape` to scores (batch, 1): 5x5 convolutions of stride 2, then a linear layer.
+
+    Nothing is normalised, so that each example has its own gradient.
+
+    Args:
+        shape: channels, height, width; each convolution halves both sides, rounded up.
+        filters: of each convolution.
+        bias: whether the linear layer has one, as each convolution has.
+    """
+    channels, *sides = shape
+    layers: list[nn.Module] = []
+    for inputs, out in pairwise((channels, *filters)):
+        layers += [nn.Conv2d(inputs, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
+    cells = prod(_halved(side, len(filters))[-1] for side in sides)
+    last = nn.Linear(filters[-1] * cells, 1, bias=bias)
+    return nn.Sequential(*layers, nn.Flatten(), last)
+
+
+def doubling_generator(
+    inputs: int, filters: Sequence[int], shape: Sequence[int]
+) -> nn.Sequential:
+    """Latents (batch, inputs) to images of `shape` in [-1, 1]: the critic's structure transposed.
+
+    Examples meet in a batch normalisation, which is harmless where they hold no records and their
+    number is public.
+
+    Args:
+        inputs: numbers in a latent.
+        filters: of the linear layer's maps, and after each transposed convolution but the last.
+        shape: channels, height, width.
+    """
+    channels, *size = shape
+    heights, widths = (_halved(side, len(filters))[::-1] for side in size)
+    features = filters[0] * heights[0] * widths[0]
+    layers: list[nn.Module] = [
+        nn.Linear(inputs, features),
+        nn.BatchNorm1d(features),
+        nn.ReLU(),
+        nn.Unflatten(1, (filters[0], heights[0], widths[0])),
+    ]
+    for i, (before, after) in enumerate(pairwise((*filters, channels)), start=1):
+        extra = (1 - heights[i] % 2, 1 - widths[i] % 2)  # 4 to 7, 7 to 14
+        layers += [nn.ConvTranspose2d(before, after, 5, 2, 2, extra), nn.ReLU()]
+    layers[-1] = nn.Tanh()
+    return nn.Sequential(*layers)
+
+
+def _halved(side: int, times: int) -> list[int]:
+    """A side before and after each halving."""
+    return [-(-side // 2**i) for i in range(times + 1)]
 
 
 def called_real(logits: Tensor) -> Tensor:

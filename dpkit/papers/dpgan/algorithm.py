@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import TypedDict, Unpack
 
 import torch
@@ -33,12 +32,12 @@ from dpkit.training import PerExample, clipped_sum, gradient_penalty
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import seeded
 from dpkit.training.loop import train
+from dpkit.training.networks import doubling_generator, halving_critic
 from dpkit.training.noise import noised_each
 from dpkit.training.optimizers import set_rate, update
 from dpkit.training.types import Data, Gan, Record, Step
 
 MICROBATCH_SIZE = 512  # examples at a time, so that no Poisson batch is too large
-SLOPE, KERNEL = 0.2, 5  # of the leaky ReLUs and the convolutions
 LEAST_BOUND = 1e-6  # of a tensor whose public gradients vanish
 Rule = GroupClipping | TensorsClippedAtGroupBound
 
@@ -259,29 +258,13 @@ def _updated(
     )
 
 
-def sides(side: int, *, halvings: int) -> tuple[int, ...]:
-    """A side before and after each of `halvings` convolutions of stride 2."""
-    found = [side]
-    for _ in range(halvings):
-        found.append(-(-found[-1] // 2))
-    return tuple(found)
-
-
 def critic(settings: DpganSettings) -> nn.Sequential:
     """Convolutions with biases, leaky ReLU, and a layer without bias: images to (batch, 1).
 
     Two tensors each convolution and one more: seven for MNIST. Nothing is normalised, so that each
     example has its own gradient.
     """
-    channels, *size = settings.image_shape
-    layers: list[nn.Module] = []
-    for before, after in pairwise((channels, *settings.critic_channels)):
-        layers += [nn.Conv2d(before, after, KERNEL, 2, KERNEL // 2), nn.LeakyReLU(SLOPE)]
-    cells = 1
-    for side in size:
-        cells *= sides(side, halvings=len(settings.critic_channels))[-1]
-    last = nn.Linear(settings.critic_channels[-1] * cells, 1, bias=False)
-    return nn.Sequential(*layers, nn.Flatten(), last)
+    return halving_critic(settings.image_shape, settings.critic_channels, bias=False)
 
 
 def generator(settings: DpganSettings) -> nn.Sequential:
@@ -290,19 +273,6 @@ def generator(settings: DpganSettings) -> nn.Sequential:
     Batch normalisation as in the code: the examples of a batch meet, which is harmless where the
     batch is of codes alone and its size is public (`algorithm` sees to both).
     """
-    channels, *size = settings.image_shape
-    first = settings.generator_channels[0]
-    steps = len(settings.generator_channels)
-    height, width = (sides(side, halvings=steps)[::-1] for side in size)
-    cells = first * height[0] * width[0]
-    layers: list[nn.Module] = [
-        nn.Linear(settings.latent_size, cells),
-        nn.BatchNorm1d(cells),
-        nn.ReLU(),
-        nn.Unflatten(1, (first, height[0], width[0])),
-    ]
-    for i, (before, after) in enumerate(pairwise((*settings.generator_channels, channels))):
-        extra = (1 - height[i + 1] % 2, 1 - width[i + 1] % 2)  # 4 to 7, 7 to 14
-        layers.append(nn.ConvTranspose2d(before, after, KERNEL, 2, KERNEL // 2, extra))
-        layers.append(nn.ReLU() if i + 1 < steps else nn.Tanh())
-    return nn.Sequential(*layers)
+    return doubling_generator(
+        settings.latent_size, settings.generator_channels, settings.image_shape
+    )

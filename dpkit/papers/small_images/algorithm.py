@@ -6,7 +6,6 @@ The critic and the generator are those of section 2.6.
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -26,16 +25,7 @@ from dpkit.training import (
     set_rate,
     update,
 )
-
-SLOPE = 0.2  # of the critic's leaky ReLUs
-
-
-def sides(settings: SmallImagesSettings) -> list[int]:
-    """Sides of the critic's feature maps, from the image's on: each convolution halves them."""
-    found = [settings.side]
-    for _ in range(3):
-        found.append(-(-found[-1] // 2))
-    return found
+from dpkit.training.networks import doubling_generator, halving_critic
 
 
 def critic(settings: SmallImagesSettings) -> nn.Module:
@@ -43,12 +33,8 @@ def critic(settings: SmallImagesSettings) -> nn.Module:
 
     Convolutions of 5x5 with stride 2, of `capacity`, twice and four times as many filters.
     """
-    wide = settings.capacity
-    layers: list[nn.Module] = []
-    for channels, out in pairwise((1, wide, 2 * wide, 4 * wide)):
-        layers += [nn.Conv2d(channels, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
-    last = sides(settings)[-1]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * wide * last**2, 1))
+    filters = [settings.capacity * times for times in (1, 2, 4)]
+    return halving_critic((1, settings.side, settings.side), filters)
 
 
 def generator(settings: SmallImagesSettings) -> nn.Module:
@@ -57,21 +43,8 @@ def generator(settings: SmallImagesSettings) -> nn.Module:
     The critic's structure transposed. It sees latents alone, so that its examples may meet in a
     batch normalisation, as published.
     """
-    wide = settings.capacity
-    *up_to, side = sides(settings)
-    features = 4 * wide * side**2
-    layers: list[nn.Module] = [
-        nn.Linear(settings.latent_size, features),
-        nn.BatchNorm1d(features),
-        nn.ReLU(),
-        nn.Unflatten(1, (4 * wide, side, side)),
-    ]
-    channels = pairwise((4 * wide, 2 * wide, wide, 1))
-    for (inputs, out), to in zip(channels, reversed(up_to), strict=True):
-        odd = to % 2  # 2 side - 1, or one more
-        layers += [nn.ConvTranspose2d(inputs, out, 5, 2, 2, output_padding=1 - odd), nn.ReLU()]
-    layers[-1] = nn.Tanh()
-    return nn.Sequential(*layers)
+    filters = [settings.capacity * times for times in (4, 2, 1)]
+    return doubling_generator(settings.latent_size, filters, (1, settings.side, settings.side))
 
 
 # Examples at a time: no Poisson batch is too large for the memory
