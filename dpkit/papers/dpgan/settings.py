@@ -6,7 +6,6 @@ long a run is follows, as published, from the noise and the code's own accountan
 """
 
 from dataclasses import dataclass, replace
-from functools import cache
 from math import log, sqrt
 
 from dpkit.common import checks
@@ -48,36 +47,6 @@ def noise_from_budget(epsilon: float, *, delta: float = BUDGET_DELTA) -> float:
     checks.positive(epsilon=epsilon)
     checks.between(0, 1, delta=delta)
     return sqrt(2 * log(1.25 / delta)) / epsilon
-
-
-@cache
-def iterations(
-    charged: Mechanism, *, times: int, target_epsilon: float, target_delta: float, moments: int
-) -> int:
-    """The iteration at which the code's loop ends and prints its number.
-
-    The moments accountant adds up what is charged; every tenth iteration, delta at the target
-    epsilon is compared with the target delta, and the first test that finds it above ends the run.
-    (The code counts from 0, so it has then made one iteration more than it prints. No cell of the
-    table hinges on that one.)
-
-    Args:
-        charged: one charge, as the code has it: noise z, sample rate batch / private records.
-        times: charges an iteration: critic steps times groups.
-        target_epsilon: in nats.
-        target_delta: in (0, 1).
-        moments: the largest moment; all integers from 1 are used.
-
-    Raises:
-        ValueError: as `dpkit.privacy.accountants.moments.exceeded_at`.
-    """
-    return accountant.exceeded_at(
-        [Release(charged, times)],
-        target_epsilon=target_epsilon,
-        target_delta=target_delta,
-        every=EVERY,
-        moments=moments,
-    )
 
 
 # Clip norm where bounds are fixed: the code's default, of g_i / (a device's batch)
@@ -217,22 +186,29 @@ class DpganSettings:
     def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """What the code charges: each group of a step as a release with its own batch."""
         checks.whole(steps=steps)
-        return [Release(self.charge(public_size=public_size), steps * self.charged_groups)]
+        charge = self._sampled(self.noise_multiplier, public_size)
+        return [Release(charge, steps * self.charged_groups)]
 
     def iterations_allowed(self, *, public_size: int) -> int:
-        """The iteration at which the published code stops, by its charges and its accountant.
+        """The iteration at which the code's loop ends and prints its number.
+
+        Its moments accountant adds up what is charged; every tenth iteration, delta at the target
+        epsilon is compared with the target delta, and the first test that finds it above ends the
+        run. (The code counts from 0, so it has then made one iteration more than it prints. No cell
+        of Table 7 hinges on that one.)
 
         Raises:
-            ValueError: the settings have no `moments`, that is, are not as published.
+            ValueError: the settings have no `moments`, that is, are not as published; or as
+                `dpkit.privacy.accountants.moments.exceeded_at`.
         """
         if self.moments is None:
             raise ValueError("moments must be those of the code's accountant, got None")
-        return iterations(
-            self.charge(public_size=public_size),
-            times=self.critic_steps * self.charged_groups,
-            moments=self.moments,
+        return accountant.exceeded_at(
+            self.claimed_ledger(public_size=public_size, steps=self.critic_steps),
             target_epsilon=self.target_epsilon,
             target_delta=self.target_delta,
+            every=EVERY,
+            moments=self.moments,
         )
 
     def steps_allowed(self, *, public_size: int) -> int:
@@ -262,10 +238,6 @@ class DpganSettings:
     @property
     def _parts(self) -> GroupedGaussian:  # every part moves at once, each by its own bound
         return GroupedGaussian(self.noise_multiplier / self.noise_divisor, self.parts)
-
-    def charge(self, *, public_size: int) -> Mechanism:
-        """What the code charges for one group of one step."""
-        return self._sampled(self.noise_multiplier, public_size)
 
     def _sampled(self, noise: float, public_size: int) -> Mechanism:
         return mechanism(
