@@ -11,7 +11,7 @@ from functools import cache, partial
 from operator import itemgetter
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.stats import t, ttest_ind
 
 from dpkit.papers.claims import (
     OPACUS_ORDERS,
@@ -52,20 +52,15 @@ def aurocs(column: str, classifier: str) -> tuple[float, ...]:
 def next_seed(column: str, classifier: str) -> tuple[float, float]:
     """Ends of Student's 95 % interval for the value of one more seed."""
     found = np.array(aurocs(column, classifier))
-    n = len(found)
-    half = float(stdtrit(n - 1, 0.975)) * found.std(ddof=1) * math.sqrt(1 + 1 / n)
-    return float(found.mean() - half), float(found.mean() + half)
+    scale = found.std(ddof=1) * math.sqrt(1 + 1 / len(found))
+    return t.interval(0.95, len(found) - 1, found.mean(), scale)
 
 
 def advantage(classifier: str) -> tuple[float, float, float]:
     """Mean AUROC of DP-CGAN less that of basic DP, and ends of Welch's 95 % interval, in points."""
-    both = [np.array(aurocs(column, classifier)) for column in ("published", "basic_dp")]
-    parts = [found.var(ddof=1) / len(found) for found in both]
-    squares = [p**2 / (len(found) - 1) for p, found in zip(parts, both, strict=True)]
-    freedom = sum(parts) ** 2 / sum(squares)
-    half = float(stdtrit(freedom, 0.975)) * math.sqrt(sum(parts))
-    mean = float(both[0].mean() - both[1].mean())
-    return mean, mean - half, mean + half
+    both = [aurocs(column, classifier) for column in ("published", "basic_dp")]
+    interval = ttest_ind(*both, equal_var=False).confidence_interval(0.95)
+    return float(np.mean(both[0]) - np.mean(both[1])), *interval
 
 
 def below_real(classifier: str) -> float:

@@ -109,37 +109,23 @@ def fit(
         return classifier.fit(features, labels[:, None] == np.arange(classes))
 
 
-def micro_auroc(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Area under the ROC curve of all (example, class) decisions pooled, between 0 and 1.
-
-    Args:
-        scores: shape (examples, classes), higher means that class.
-        labels: shape (examples,), integers from 0.
-    """
-    from sklearn.metrics import roc_auc_score
-
-    _check(scores, labels)
-    truth = labels[:, None] == np.arange(scores.shape[1])
-    return float(roc_auc_score(truth.ravel(), scores.ravel()))
-
-
-def accuracy(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Share of examples whose highest score is their label's, between 0 and 1."""
-    _check(scores, labels)
-    return float((scores.argmax(1) == labels).mean())
-
-
 def evaluate(classifier: Any, pixels: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """AUROC and accuracy by both protocols.
+    """AUROC and accuracy by both protocols, between 0 and 1.
 
     The published code trains on images in [0, 1] and tests on images in 0..255
-    (`auroc_255`, `accuracy_255`); the other protocol tests in [0, 1] (`auroc`, `accuracy`).
+    (`auroc_255`, `accuracy_255`); the other protocol tests in [0, 1] (`auroc`, `accuracy`). AUROC
+    is of all (image, class) decisions pooled.
 
     Args:
         classifier: fitted on images in [0, 1].
         pixels: test images in 0..255, shape (images, pixels).
-        labels: shape (images,).
+        labels: shape (images,), integers from 0.
+
+    Raises:
+        ValueError: there is no image, not a label for each, or a probability that is not finite.
     """
+    from sklearn.metrics import accuracy_score, roc_auc_score
+
     positive(images=len(pixels))
     # In single precision more scores saturate at 0 and 1
     features = pixels.astype(np.float64)
@@ -147,16 +133,7 @@ def evaluate(classifier: Any, pixels: np.ndarray, labels: np.ndarray) -> dict[st
     for suffix, scale in (("_255", 1.0), ("", 255.0)):
         # Each class against the rest
         predicted = classifier.predict_proba(features / scale)
-        result[f"auroc{suffix}"] = micro_auroc(predicted, labels)
-        result[f"accuracy{suffix}"] = accuracy(predicted, labels)
+        truth = labels[:, None] == np.arange(predicted.shape[1])
+        result[f"auroc{suffix}"] = float(roc_auc_score(truth, predicted, average="micro"))
+        result[f"accuracy{suffix}"] = float(accuracy_score(labels, predicted.argmax(1)))
     return result
-
-
-def _check(scores: np.ndarray, labels: np.ndarray) -> None:
-    if scores.ndim != 2 or labels.shape != scores.shape[:1]:
-        raise ValueError(
-            f"scores must have shape (examples, classes) and labels (examples,), got "
-            f"{scores.shape} and {labels.shape}"
-        )
-    if not np.isfinite(scores).all():
-        raise ValueError("scores must be finite, got NaN or infinity; the classifier failed")
