@@ -6,13 +6,12 @@ same bytes, however often the runs were interrupted.
 
 import math
 import re
-import struct
-import zlib
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from inspect import getdoc
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -281,19 +280,11 @@ def samples(images: np.ndarray, words: str) -> DrawnPicture:
         images: uint8 (images, height, width).
         words: what they are.
     """
-    return DrawnPicture(png(255 - np.concatenate(list(images[:SHOWN]), axis=1)), words)
+    from PIL import Image
 
-
-def png(grey: np.ndarray) -> bytes:
-    """Grey levels, uint8 (height, width), as a PNG file (RFC 2083)."""
-    height, width = grey.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in grey)  # no line is filtered
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
-    )
+    file = BytesIO()
+    Image.fromarray(255 - np.concatenate(list(images[:SHOWN]), axis=1)).save(file, "png")
+    return DrawnPicture(file.getvalue(), words)
 
 
 def curves(stored: Stored, of: str) -> list[DrawnPicture]:
