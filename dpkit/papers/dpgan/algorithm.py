@@ -51,10 +51,17 @@ class StepInputs(TypedDict):
 
 
 def new_gan(settings: DpganSettings, *, seed: int, device: torch.device) -> Gan:
-    """Both networks, initialised as torch does by default; the generator is released as it is."""
+    """Both networks, initialised as torch does by default; the generator is released as it is.
+
+    The critic has two tensors each convolution and one more, as its last layer has no bias: seven
+    for MNIST. The generator's batch normalisation is the code's: the examples of a batch meet,
+    which is harmless where the batch is of codes alone and its size is public.
+    """
+    shape, latent_size = settings.image_shape, settings.latent_size
     with seeded(seed):
-        judge = critic(settings).to(device)
-        generator_net = generator(settings).to(device)
+        judge = halving_critic(shape, settings.critic_channels, bias=False).to(device)
+        generator_net = doubling_generator(latent_size, settings.generator_channels, shape)
+        generator_net = generator_net.to(device)
     return Gan(
         generator_net,
         generator_net,
@@ -255,24 +262,4 @@ def _updated(
         discriminator_loss=losses.sum() / max(len(losses), 1),
         generator_loss=loss,
         clipped=(weights < 1).any(0).float().mean().nan_to_num(),
-    )
-
-
-def critic(settings: DpganSettings) -> nn.Sequential:
-    """Convolutions with biases, leaky ReLU, and a layer without bias: images to (batch, 1).
-
-    Two tensors each convolution and one more: seven for MNIST. Nothing is normalised, so that each
-    example has its own gradient.
-    """
-    return halving_critic(settings.image_shape, settings.critic_channels, bias=False)
-
-
-def generator(settings: DpganSettings) -> nn.Sequential:
-    """Codes (batch, latent_size) to images in [-1, 1]: a linear layer and transposed convolutions.
-
-    Batch normalisation as in the code: the examples of a batch meet, which is harmless where the
-    batch is of codes alone and its size is public (`algorithm` sees to both).
-    """
-    return doubling_generator(
-        settings.latent_size, settings.generator_channels, settings.image_shape
     )

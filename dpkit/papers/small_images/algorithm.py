@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dpkit.papers.small_images.settings import SmallImagesSettings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
@@ -27,26 +27,6 @@ from dpkit.training import (
 )
 from dpkit.training.networks import doubling_generator, halving_critic
 
-
-def critic(settings: SmallImagesSettings) -> nn.Module:
-    """Images (batch, 1, side, side) to scores (batch, 1), without normalisation.
-
-    Convolutions of 5x5 with stride 2, of `capacity`, twice and four times as many filters.
-    """
-    filters = [settings.capacity * times for times in (1, 2, 4)]
-    return halving_critic((1, settings.side, settings.side), filters)
-
-
-def generator(settings: SmallImagesSettings) -> nn.Module:
-    """Latents (batch, latent_size) to images (batch, 1, side, side) in [-1, 1].
-
-    The critic's structure transposed. It sees latents alone, so that its examples may meet in a
-    batch normalisation, as published.
-    """
-    filters = [settings.capacity * times for times in (4, 2, 1)]
-    return doubling_generator(settings.latent_size, filters, (1, settings.side, settings.side))
-
-
 # Examples at a time: no Poisson batch is too large for the memory
 MICROBATCH_SIZE = 1024
 
@@ -54,12 +34,19 @@ MICROBATCH_SIZE = 1024
 def new_gan(settings: SmallImagesSettings, *, seed: int, device: torch.device) -> Gan:
     """Both networks, initialised as torch does by default (as the code has it).
 
+    Convolutions of 5x5 with stride 2, of `capacity`, twice and four times as many filters, without
+    normalisation; and the same transposed. The generator sees latents alone, so that its examples
+    may meet in a batch normalisation, as published.
+
     `generator_net` stays in training mode between steps; `averaged_net`, which is released, in
     evaluation mode.
     """
+    filters, shape = [settings.capacity * n for n in (1, 2, 4)], (1, *[settings.side] * 2)
     with seeded(seed):
-        judge = critic(settings).to(device)
-        generator_net = generator(settings).to(device)
+        judge = halving_critic(shape, filters).to(device)
+        generator_net = doubling_generator(settings.latent_size, filters[::-1], shape).to(
+            device
+        )
     return Gan(
         generator_net,
         deepcopy(generator_net).eval(),

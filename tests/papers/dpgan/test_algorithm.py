@@ -318,7 +318,8 @@ def test_the_generators_step_follows_the_critic_uphill():
 )
 def test_networks_at_the_papers_sizes(settings, tensors, shape):
     with torch.device("meta"):
-        critic, generator = algorithm.critic(settings), algorithm.generator(settings)
+        gan = algorithm.new_gan(settings, seed=0, device=torch.device("meta"))
+        critic, generator = gan.discriminator, gan.generator_net
         made = generator.eval()(torch.empty(2, 128))
         assert made.shape == (2, *shape)
         assert critic(made).shape == (2, 1)
