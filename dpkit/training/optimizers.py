@@ -96,6 +96,14 @@ def update(
             settle(optimizer)
 
 
+def descend(optimizer: "torch.optim.Optimizer", loss: "torch.Tensor") -> None:
+    """One `update` down a loss that reads no private data, over all of the parameters."""
+    from torch.autograd import grad
+
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    update(optimizer, parameters, grad(loss, parameters))
+
+
 def settle(optimizer: "torch.optim.Optimizer") -> None:
     """Look at the weights that the last `update` left, where that was put off on a GPU.
 

@@ -68,9 +68,7 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
     Args:
         data: name of an image set; at the scales "reduced" and "small" the digits stand in for it.
         scale: "paper" (60,000 generated images, 10 epochs), "reduced" (6,000, 3 epochs) or "small".
-        seeds: fits of each method at each epsilon.
-        device: auto, cpu or cuda.
-        progress: wraps the steps of a training.
+        seeds, device, progress: as `PartsPlan`.
     """
     data = data if scale == "paper" else "digits"
     how: dict[str, Any] = {
@@ -92,8 +90,7 @@ def plan_large(
 ) -> list[Part]:
     """A warm-started GAN by 2,000 steps on batches of 8,192, at epsilon 10 and 1: for a GPU.
 
-    Args:
-        data, scale, seeds, device, progress: as `plan`.
+    Arguments as `plan`.
     """
     data = data if scale == "paper" else "digits"
     how: dict[str, Any] = {
@@ -130,11 +127,7 @@ def _planned(
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """The classifier of MNIST in whose features images are compared (reduced: of the digits).
 
-    Args:
-        scale: "paper" trains it and stores its weights with the kit.
-        seeds: it has one.
-        device: auto, cpu or cuda.
-        progress: wraps its batches.
+    There is one, whatever the seeds; at scale "paper" its weights are stored with the kit.
     """
     del seeds
     made, data = (train_and_store, "mnist") if scale == "paper" else (trained, "digits")

@@ -26,6 +26,7 @@ from dpkit.training import (
     set_rate,
     update,
 )
+from dpkit.training.optimizers import descend
 
 # Examples at a time: no Poisson batch is too large for the memory
 MICROBATCH_SIZE = 4096
@@ -161,9 +162,8 @@ def _update_generator(
     if (index + 1) % settings.discriminator_steps:
         return None
     loss = called_real(gan.discriminator(fakes, fake_labels)).mean()
-    parameters = list(gan.generator_net.parameters())
     set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(index))
-    update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
+    descend(gan.generator_optimizer, loss)
     decay = settings.generator_decay or 0.0
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=index)
     return loss

@@ -32,7 +32,7 @@ from dpkit.papers.dp_cgan.claims import (
     main_run,
 )
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, DpCganSettings
-from dpkit.papers.targets.target import Target
+from dpkit.papers.targets.target import KNOWN, Target
 from dpkit.privacy import Guarantee, Release, SampledGaussian, pld
 from dpkit.training import Gan
 
@@ -246,7 +246,6 @@ def short(noise: float, steps: int) -> list[Release]:
     return [Release(SampledGaussian(noise, CODE_RATE), steps)]
 
 
-KNOWN = "the attacker knows the other records and sees every release"
 ALONE = (
     "the record is alone in its data set, or the set is empty: the fakes of other records, whose "
     "latent codes the attacker does not know, would hide it better"

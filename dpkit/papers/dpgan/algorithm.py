@@ -34,7 +34,7 @@ from dpkit.training.device import seeded
 from dpkit.training.loop import train
 from dpkit.training.networks import doubling_generator, halving_critic
 from dpkit.training.noise import noised_each
-from dpkit.training.optimizers import set_rate, update
+from dpkit.training.optimizers import descend, set_rate, update
 from dpkit.training.types import Data, Gan, Record, Step
 
 MICROBATCH_SIZE = 512  # examples at a time, so that no Poisson batch is too large
@@ -53,9 +53,8 @@ class StepInputs(TypedDict):
 def new_gan(settings: DpganSettings, *, seed: int, device: torch.device) -> Gan:
     """Both networks, initialised as torch does by default; the generator is released as it is.
 
-    The critic has two tensors each convolution and one more, as its last layer has no bias: seven
-    for MNIST. The generator's batch normalisation is the code's: the examples of a batch meet,
-    which is harmless where the batch is of codes alone and its size is public.
+    The critic has two tensors each convolution and one more, as its last layer has no bias.
+    The generator's batch normalisation is the code's.
     """
     shape, latent_size = settings.image_shape, settings.latent_size
     with seeded(seed):
@@ -252,10 +251,9 @@ def _updated(
         shape = (settings.expected_batch_size, settings.latent_size)
         latents = torch.randn(shape, generator=rng, device=rng.device)
         loss = -gan.discriminator(gan.generator_net(latents)).mean()
-        own = list(gan.generator_net.parameters())
         rate = settings.generator_optimizer.rate(index // settings.critic_steps)
         set_rate(gan.generator_optimizer, rate)
-        update(gan.generator_optimizer, own, torch.autograd.grad(loss, own))
+        descend(gan.generator_optimizer, loss)
     return Record(
         step=index,
         batch_size=len(losses),

@@ -27,7 +27,7 @@ from dpkit.papers.dpgan.settings import (
     ungrouped,
 )
 from dpkit.papers.dpgan.variants import sized
-from dpkit.papers.targets.target import Target
+from dpkit.papers.targets.target import KNOWN, Target
 from dpkit.privacy import pld
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import ShuffledBatches
@@ -107,7 +107,6 @@ def shuffled(
     return runs.shuffled(rng, trials, shift=apart, batches=BATCHES, epochs=epochs)
 
 
-KNOWN = "the attacker knows the other records and sees every release"
 SATURATED = (
     "at every step the record's gradient is clipped as at the weights at which it was measured"
 )

@@ -71,7 +71,6 @@ JUDGED = {
     "small": 100,
 }  # generated; the text: 600 times 100
 SHOWN = 50
-TESTED = 10_000  # test images of MNIST
 LEARNING = {
     "paper": SemiSupervisedLearning(),
     "reduced": SemiSupervisedLearning(iterations=600, width=16),
@@ -85,14 +84,8 @@ LABELLED = {"paper": 1.0, "reduced": 1.0, "small": 0.1}
 def plan_table_2(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Table 2: scores of GANs on MNIST (reduced: narrower, 500 iterations, tens of minutes a run).
 
-    One more is of the public images alone, which section 4.3 says may not be sufficient.
-
-    Args:
-        scale: "paper"; "reduced": 500 iterations of networks a quarter as wide; "small": the
-            digits, 2 iterations, networks a sixteenth as wide.
-        seeds: runs of each.
-        device: auto, cpu or cuda; scores are computed on the CPU.
-        progress: wraps a run's records, as tqdm does.
+    One more is of the public images alone, which section 4.3 says may not be sufficient. Scales are
+    those of `variants.published`; scores are computed on the CPU.
     """
     runs = [
         run
@@ -111,7 +104,6 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     """Table 6, MNIST: classifiers of few labels, alone and with Table 2's GANs (reduced: as there).
 
     Generators are those that Table 2 left in the cache; one that is not there is trained first.
-    Arguments as `plan_table_2`.
     """
     share = LABELLED[scale]
     return [

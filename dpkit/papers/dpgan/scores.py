@@ -25,7 +25,7 @@ from dpkit.metrics.judge import CLASSIFIERS, Judge, judge
 from dpkit.papers.dpgan.semi_supervised import RATE, SemiSupervisedClassifier
 from dpkit.privacy.schedules import Constant
 from dpkit.training.device import generator_on, seeded
-from dpkit.training.optimizers import Adam, update
+from dpkit.training.optimizers import Adam, descend
 
 
 def js_from_half(probabilities: ArrayLike) -> NDArray[np.float64]:
@@ -200,8 +200,7 @@ def told_apart(
             batch.append(seen[torch.randint(len(seen), size, generator=rng, device=device)])
         logits = net(torch.cat(batch)).squeeze(1)
         loss = binary_cross_entropy_with_logits(logits, answers.to(logits))
-        parameters = list(net.parameters())
-        update(optimizer, parameters, torch.autograd.grad(loss, parameters))
+        descend(optimizer, loss)
     with torch.no_grad():
         said = [
             torch.cat([net(part).sigmoid().squeeze(1) for part in unseen.split(1_000)])

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from dpkit.common import checks
 from dpkit.privacy.schedules import Constant
 from dpkit.training.device import floats, seeded
-from dpkit.training.optimizers import Adam, Sgd, update
+from dpkit.training.optimizers import Adam, Sgd, descend
 
 RATE = Adam(Constant(1e-3))
 
@@ -177,10 +177,6 @@ def semi_supervised(
         assert generate is not None
         return generate(codes), codes
 
-    def updated(net: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-        parameters = list(net.parameters())
-        update(optimizer, parameters, torch.autograd.grad(loss, parameters))
-
     for iteration in range(settings.iterations):
         second, generated, share = None, None, 0.0
         joined = generate is not None and iteration >= settings.joined_at
@@ -188,7 +184,7 @@ def semi_supervised(
             made, codes = drawn()
             answers = pair.first(made).detach().argmax(1)
             second = cross_entropy(pair.second(made, codes), answers)
-            updated(pair.second, pair.second_optimizer, second)
+            descend(pair.second_optimizer, second)
         size = (settings.batch_size,)  # lines 6-9
         chosen = torch.randint(len(images), size, generator=rng, device=rng.device)
         total = labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
@@ -198,7 +194,7 @@ def semi_supervised(
             generated = cross_entropy(pair.first(made), answers)
             share = settings.share_at(iteration)
             total = (1 - share) * labelled + share * generated
-        updated(pair.first, pair.first_optimizer, total)
+        descend(pair.first_optimizer, total)
         labelled, generated, second = floats(labelled, generated, second)
         yield SemiSupervisedLosses(iteration, labelled, share, generated, second)
 

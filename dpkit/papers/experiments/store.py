@@ -42,7 +42,14 @@ class Part(NamedTuple):
 
 
 class PartsPlan(Protocol):
-    """Lists the parts of a table or figure; its docstring is what the command line shows of it."""
+    """Lists the parts of a table or figure; its docstring is what the command line shows of it.
+
+    Args:
+        scale: one of `records.SCALES`.
+        seeds: runs of each setting.
+        device: auto, cpu or cuda.
+        progress: wraps a run's records, as tqdm does.
+    """
 
     def __call__(
         self, *, scale: str, seeds: int, device: str, progress: Progress

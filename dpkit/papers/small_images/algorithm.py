@@ -26,6 +26,7 @@ from dpkit.training import (
     update,
 )
 from dpkit.training.networks import doubling_generator, halving_critic
+from dpkit.training.optimizers import descend
 
 # Examples at a time: no Poisson batch is too large for the memory
 MICROBATCH_SIZE = 1024
@@ -34,9 +35,8 @@ MICROBATCH_SIZE = 1024
 def new_gan(settings: SmallImagesSettings, *, seed: int, device: torch.device) -> Gan:
     """Both networks, initialised as torch does by default (as the code has it).
 
-    Convolutions of 5x5 with stride 2, of `capacity`, twice and four times as many filters, without
-    normalisation; and the same transposed. The generator sees latents alone, so that its examples
-    may meet in a batch normalisation, as published.
+    Convolutions have `capacity`, twice and four times as many filters. The generator's batch
+    normalisation is as published: its examples are made of latents alone.
 
     `generator_net` stays in training mode between steps; `averaged_net`, which is released, in
     evaluation mode.
@@ -189,9 +189,8 @@ def _update_generator(
         return None
     fakes = gan.generator_net(_latents(settings.expected_batch_size, settings, rng))
     loss = -gan.discriminator(fakes).mean()
-    parameters = list(gan.generator_net.parameters())
     set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(index))
-    update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
+    descend(gan.generator_optimizer, loss)
     decay = settings.generator_decay or 0.0
     updates = index // settings.critic_steps
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=updates)

@@ -34,7 +34,7 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     SmallImagesSettings,
 )
-from dpkit.papers.targets.target import Target
+from dpkit.papers.targets.target import KNOWN, Target
 from dpkit.privacy import Adjacency, Guarantee, pld, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
@@ -153,7 +153,6 @@ def clipped_mean_shift(run: BeaulieuJones) -> float:
     return (present - absent) / noise
 
 
-KNOWN = "the attacker knows the other records and sees every release"
 SATURATED = "at every step the record's gradient is as long as C or longer"
 OPPOSITE = "the clipped gradients of all other records are the opposite of the record's"
 LEFT_OUT = "the record is replaced by one without gradient, that is, left out in place"

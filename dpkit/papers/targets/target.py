@@ -15,6 +15,8 @@ from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency
 
 Version = Literal["published", "repaired", "mechanism"]
 VERSIONS: tuple[str, ...] = get_args(Version)
+# What most attacks assume
+KNOWN = "the attacker knows the other records and sees every release"
 
 
 @dataclass(frozen=True)
