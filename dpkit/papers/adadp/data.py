@@ -54,6 +54,9 @@ class Pretraining:
         classes: of the images.
         steps, batch_size, rate: of Adam's training.
         seed: of the initial weights, batches, shifts and reflections.
+
+    Raises:
+        ValueError: a value outside its range.
     """
 
     images: str

@@ -57,6 +57,9 @@ class ScaledClipping:
 
     Args:
         scales: d, one array for each parameter tensor, of the tensor's shape, numpy or torch.
+
+    Raises:
+        ValueError: a scale is not a finite number > 0, or has another shape than the gradient.
     """
 
     scales: tuple[Any, ...]
@@ -201,7 +204,11 @@ class NoiseShape(nn.Module):
 
 
 def checked_parameters(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """The parameters as a list."""
+    """The parameters as a list.
+
+    Raises:
+        TypeError: they are no tensors of floats, or there are none.
+    """
     found = [] if isinstance(parameters, nn.Module) else list(parameters)
     if not found or not all(isinstance(p, Tensor) and p.is_floating_point() for p in found):
         raise TypeError(
@@ -391,6 +398,9 @@ def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor
 
     Returns:
         tensors of the slopes' shapes and types.
+
+    Raises:
+        FloatingPointError: a slope is NaN or infinite.
     """
     flat = torch.cat([one.flatten() for one in slopes]).double().abs()
     average = float(flat.mean())

@@ -144,6 +144,9 @@ class ClassifierSettings:
         widths: of the network: inputs (DP-PCA's dimensions), hidden layers, classes.
         max_steps: an end where the budget would allow more.
         chosen: how settings came about that the paper does not print.
+
+    Raises:
+        ValueError: a number is out of its range.
     """
 
     sampling: PoissonSampling | FixedSizeBatches
@@ -292,6 +295,9 @@ class AgdSettings(ClassifierSettings):
             and compares them; their differences need less room.)
         public_size: declared number of records.
         The others: as `ClassifierSettings`, the level that of the whole run.
+
+    Raises:
+        ValueError: a number is out of its range, or no rate is named.
     """
 
     noise_multiplier: float

@@ -62,6 +62,9 @@ def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDA
 
     Returns:
         (labels,) bool.
+
+    Raises:
+        ValueError: the weights are not two matrices of one shape, or have no such columns.
     """
     if before.ndim != 2 or before.shape != after.shape:
         raise ValueError(
@@ -98,6 +101,9 @@ def of_step(
         batch: records a batch; few, so that not every batch has every label.
         batches: that are drawn, >= 1.
         rng: draws the batches and what the steps draw.
+
+    Raises:
+        ValueError: a number is out of range, or the networks have no such weights.
     """
     check_rng(rng)
     batch, batches = checks.whole(1, batch=batch, batches=batches)

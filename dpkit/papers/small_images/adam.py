@@ -29,6 +29,9 @@ def trajectory(
 
     Args:
         shortest: least L2 norm of a gradient; norms are log-uniform from it to ten times it.
+
+    Raises:
+        ValueError: a size is not an integer >= 1, or shortest is not a finite number > 0.
     """
     checks.whole(1, steps=steps, batch_size=batch_size, dims=dims)
     checks.positive(shortest=shortest)
@@ -60,6 +63,9 @@ def updates(gradients: Floats, *, betas: tuple[float, float], eps: float) -> Flo
         gradients: (steps, dims).
         betas: decay of the mean and of the mean square, each in [0, 1).
         eps: >= 0. With 0, a coordinate whose gradients were all 0 has no update (NaN).
+
+    Raises:
+        ValueError: betas or eps are out of range.
     """
     checks.non_negative(eps=eps)
     for decay in betas:
@@ -85,6 +91,9 @@ def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
     Args:
         gradients: (steps, dims).
         eps: >= 0.
+
+    Raises:
+        ValueError: eps is not a finite number >= 0.
     """
     checks.non_negative(eps=eps)
     square, out = np.zeros_like(gradients[0]), np.empty_like(gradients)
@@ -102,6 +111,9 @@ def adagrad(gradients: Floats, *, eps: float = 1e-10) -> Floats:
     Args:
         gradients: (steps, dims).
         eps: >= 0; 1e-10 is PyTorch's default.
+
+    Raises:
+        ValueError: eps is not a finite number >= 0.
     """
     checks.non_negative(eps=eps)
     return gradients / (np.sqrt(np.cumsum(gradients**2, axis=0)) + eps)

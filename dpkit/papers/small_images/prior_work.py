@@ -36,6 +36,9 @@ class Xie:
         gradient_bound: c_g, the bound stated for the length of an example's gradient.
         steps_times_log: n_d log(1/delta) as a number, as the script has it.
         critic_steps: n_d, of one generator iteration; the code's.
+
+    Raises:
+        ValueError: a number is out of range.
     """
 
     noise_std: float
@@ -87,6 +90,9 @@ class BeaulieuJones:
         noise_multiplier: z, as it is charged.
         max_grad_norm: C.
         noise_times_norm_squared: the noise is z C^2 in place of z C, as before July 2018.
+
+    Raises:
+        ValueError: a number is out of range, or the adjacency of a ledger is unknown.
     """
 
     noise_multiplier: float = 1.0
@@ -169,6 +175,10 @@ def noise_too_small(batch_size: int) -> float:
 
 
 def groups_factor(groups: int) -> float:
-    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k)."""
+    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k).
+
+    Raises:
+        ValueError: groups is not an integer >= 1.
+    """
     checks.whole(1, groups=groups)
     return GroupClipping((1.0,) * groups, tuple(range(groups))).sensitivity("add-remove")

@@ -271,7 +271,11 @@ def _tiny(settings: SmallImagesSettings) -> SmallImagesSettings:
 
 
 def settings_of(plan: str, *, scale: str) -> dict[str, SmallImagesSettings]:
-    """The runs of "common" or of a figure by name; of a figure without those in `common`."""
+    """The runs of "common" or of a figure by name; of a figure without those in `common`.
+
+    Raises:
+        ValueError: plan or scale is another word.
+    """
     checks.one_of(("common", *FIGURES), plan=plan)
     checks.one_of(SCALES, scale=scale)
     capacities = FIGURE_3 if scale == "paper" else REDUCED_CAPACITIES

@@ -20,6 +20,9 @@ def plateau(curve: Curve) -> float:
     """The inception score that a run levels off at: the mean over the last quarter of its points.
 
     Of the columns of a stored run, `part["values"]["curve"]`.
+
+    Raises:
+        ValueError: there is no score, or one that is not finite.
     """
     scores = curve["inception"]
     if not (len(scores) and np.isfinite(scores).all()):
