@@ -71,17 +71,14 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
         seeds, device, progress: as `PartsPlan`.
     """
     data = data if scale == "paper" else "digits"
-    how: dict[str, Any] = {
-        "scale": scale,
-        "seeds": seeds,
-        "device": device,
-        "progress": progress,
-    }
+    planned = partial(
+        _planned, data=data, scale=scale, seeds=seeds, device=device, progress=progress
+    )
     budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons]
-    parts = _planned(METHODS, data, budgets, **how)
+    parts = planned(METHODS, budgets)
     if scale == "paper":
         bench = [(BENCH_RECORDS, epsilon, BENCH_DELTA) for epsilon in BENCH_EPSILONS]
-        parts += _planned(BENCH_METHODS, data, bench, **how)
+        parts += planned(BENCH_METHODS, bench)
     return parts
 
 
@@ -93,21 +90,17 @@ def plan_large(
     Arguments as `plan`.
     """
     data = data if scale == "paper" else "digits"
-    how: dict[str, Any] = {
-        "scale": scale,
-        "seeds": seeds,
-        "device": device,
-        "progress": progress,
-    }
     budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons[:2]]
-    return _planned(LARGE, data, budgets, **how)
+    return _planned(
+        LARGE, budgets, data=data, scale=scale, seeds=seeds, device=device, progress=progress
+    )
 
 
 def _planned(
     methods: Iterable[str],
-    data: str,
     budgets: Iterable[tuple[int, float, float]],
     *,
+    data: str,
     scale: str,
     seeds: int,
     device: str,

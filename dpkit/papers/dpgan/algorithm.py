@@ -28,7 +28,8 @@ from dpkit.papers.dpgan.settings import DpganSettings
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
-from dpkit.training import PerExample, clipped_sum, gradient_penalty
+from dpkit.private.release import penalised
+from dpkit.training import clipped_sum
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import seeded
 from dpkit.training.loop import train
@@ -185,7 +186,8 @@ def public_bounds(
     order = torch.randperm(len(public), generator=rng, device=rng.device)
     batch = public[order[: settings.expected_batch_size]]
     fakes, mixing = _partners(gan, batch, settings, rng)
-    gradients, _ = _judged(gan, settings, batch, fakes, mixing)
+    judged = penalised(gan.discriminator, settings.penalty_weight)
+    gradients, _ = judged(batch, fakes, mixing)
     return mean_norm_bounds(gradients.norms(), least=LEAST_BOUND)
 
 
@@ -193,21 +195,13 @@ def _private(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[StepInputs]) ->
     """Clip example by example, add up, noise once, divide by the batch's public size, update."""
     settings, rng = now["settings"], now["rng"]
     fakes, mixing = _partners(gan, images, settings, rng)
-    judged = partial(_judged, gan, settings)
+    judged = penalised(gan.discriminator, settings.penalty_weight)
     clipped = clipped_sum(
         judged, images, fakes, mixing, rule=rule, microbatch_size=MICROBATCH_SIZE
     )
     noisy = noised_each(clipped.sums, noise_stds=settings.noise_stds(rule), rng=rng)
     means = [total / settings.expected_batch_size for total in noisy]
     return _updated(gan, clipped.parameters, means, clipped.losses, clipped.weights, **now)
-
-
-def _judged(
-    gan: Gan, settings: DpganSettings, real: Tensor, fake: Tensor, mixing: Tensor
-) -> tuple[PerExample, Tensor]:
-    return gradient_penalty.per_example(
-        gan.discriminator, real, fake, mixing=mixing, weight=settings.penalty_weight
-    )
 
 
 def _partners(

@@ -5,7 +5,6 @@ The critic and the generator are those of section 2.6.
 
 from collections.abc import Sequence
 from copy import deepcopy
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -13,13 +12,13 @@ from torch import Tensor
 
 from dpkit.papers.small_images.settings import SmallImagesSettings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
+from dpkit.private.release import penalised
 from dpkit.training import (
     Gan,
     Record,
     Step,
     average,
     clipped_sum,
-    gradient_penalty,
     noised,
     seeded,
     set_rate,
@@ -78,7 +77,7 @@ def step(
     generator_loss = _update_generator(gan, settings, index, rng)
     fakes, mixing = _beside(gan, features, settings, rng)
     found = clipped_sum(
-        partial(_per_example, gan, settings),
+        penalised(gan.discriminator, settings.penalty_weight),
         features,
         fakes,
         mixing,
@@ -149,17 +148,10 @@ def watch(
     fakes = generate(gan, len(features), settings=settings, rng=rng)
     mixing = torch.rand(len(features), generator=rng, device=rng.device)
     parts = zip(*(x.split(MICROBATCH_SIZE) for x in (features, fakes, mixing)), strict=True)
-    found = [_per_example(gan, settings, *part) for part in parts]
+    judged = penalised(gan.discriminator, settings.penalty_weight)
+    found = [judged(*part) for part in parts]
     norms = [gradients.norms().square().sum(0).sqrt() for gradients, _ in found]
     return WatchedNorms(torch.cat([losses for _, losses in found]), torch.cat(norms))
-
-
-def _per_example(
-    gan: Gan, settings: SmallImagesSettings, real: Tensor, fake: Tensor, mixing: Tensor
-):
-    return gradient_penalty.per_example(
-        gan.discriminator, real, fake, mixing=mixing, weight=settings.penalty_weight
-    )
 
 
 def _latents(count: int, settings: SmallImagesSettings, rng: torch.Generator) -> Tensor:
