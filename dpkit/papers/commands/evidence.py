@@ -127,6 +127,8 @@ def reproduce(
     checks.one_of(SCALES, scale=scale)
     seeds = seeds if seeds is not None else 1 if scale == "small" else 3
     checks.whole(1, seeds=seeds)
+    from tqdm import tqdm
+
     from dpkit import papers
     from dpkit.papers import comparison
 
@@ -137,7 +139,8 @@ def reproduce(
         "device": device,
         "results": results,
     }
-    how: dict[str, Any] = {"executor": executor, "progress": _progress(as_json=json_)}
+    shown = partial(tqdm, mininterval=1, leave=False, disable=True if json_ else None)
+    how: dict[str, Any] = {"executor": executor, "progress": shown}
     if every:
         alone = {"table": table, "parts": parts, "reprice": reprice or None}
         given = [name for name, value in alone.items() if value is not None]
@@ -186,13 +189,6 @@ def _everything(
     print(f"report: {path}", file=sys.stderr if as_json else sys.stdout)
     if failed is not None:
         raise failed
-
-
-def _progress(*, as_json: bool) -> Any:
-    """How a run shows how far it is."""
-    from tqdm import tqdm
-
-    return partial(tqdm, mininterval=1, leave=False, disable=True if as_json else None)
 
 
 def _tell(rows: Iterable[dict[str, str]], *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
@@ -28,31 +28,12 @@ from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import Adam, descend
 
 
-def js_from_half(probabilities: ArrayLike) -> NDArray[np.float64]:
-    """JS divergence in bits of Bernoulli(p) and Bernoulli(1/2), for each p.
-
-    Half the sum of the two's relative entropies to their mean, Bernoulli((p + 1/2) / 2).
-
-    Raises:
-        ValueError: a probability is not in [0, 1].
-    """
-    p = np.asarray(probabilities, dtype=np.float64)
-    if not ((p >= 0) & (p <= 1)).all():  # NaN fails
-        raise ValueError(
-            "probabilities must lie in [0, 1]; pass a discriminator's sigmoid, not its logits"
-        )
-    total = np.zeros_like(p)
-    for own in (p, 1 - p):
-        middle = (own + 0.5) / 2
-        total = total + rel_entr(own, middle) + rel_entr(0.5, middle)
-    return np.maximum(total, 0.0) / (2 * np.log(2))  # rounding may leave -1e-17 at 1/2
-
-
 def js_score(probabilities: ArrayLike) -> tuple[float, float]:
     """Return the score in bits, between 0, where nothing is distinguished, and `tables.MOST`.
 
-    And its standard error over the images. Smaller is better generated data: it describes a set of
-    images, not its privacy.
+    And its standard error over the images. Of an image it is the JS divergence of Bernoulli(p) and
+    Bernoulli(1/2): half the sum of the two's relative entropies to their mean. Smaller is better
+    generated data: it describes a set of images, not its privacy.
 
     Args:
         probabilities: what a discriminator says of each image, such as its chance to be real,
@@ -61,11 +42,20 @@ def js_score(probabilities: ArrayLike) -> tuple[float, float]:
     Raises:
         ValueError: a probability is not in [0, 1], or there is no image.
     """
-    if np.ndim(probabilities) != 1 or not np.size(probabilities) >= 1:
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.ndim != 1 or not p.size >= 1:
         raise ValueError(
-            f"probabilities must have shape (images,), images >= 1, got {np.shape(probabilities)}"
+            f"probabilities must have shape (images,), images >= 1, got {p.shape}"
         )
-    found = js_from_half(probabilities)
+    if not ((p >= 0) & (p <= 1)).all():  # NaN fails
+        raise ValueError(
+            "probabilities must lie in [0, 1]; pass a discriminator's sigmoid, not its logits"
+        )
+    total = np.zeros_like(p)
+    for own in (p, 1 - p):
+        middle = (own + 0.5) / 2
+        total = total + rel_entr(own, middle) + rel_entr(0.5, middle)
+    found = np.maximum(total, 0.0) / (2 * np.log(2))  # rounding may leave -1e-17 at 1/2
     return float(found.mean()), float(found.std()) / sqrt(len(found))
 
 

@@ -5,15 +5,6 @@ from dpkit.papers.claims import Code, Source, finding
 TEACHERS = 10  # by updated_api.py:77
 
 
-def votes_of_a_record(parts: list[int], record: int) -> int:
-    """How many teachers' votes a record sways, which is in part `record` of the data.
-
-    Args:
-        parts: the part that each teacher is trained on.
-    """
-    return parts.count(record)
-
-
 def parts_as_released() -> list[int]:
     """The part each teacher gets: the loop over teachers uses the previous loop's last index."""
     made: list[int] = []
@@ -23,10 +14,9 @@ def parts_as_released() -> list[int]:
     return [made[index] for _ in range(TEACHERS)]
 
 
-def most_votes() -> float:
-    """Of the record that sways most."""
-    parts = parts_as_released()
-    return float(max(votes_of_a_record(parts, part) for part in range(TEACHERS)))
+def most_votes(parts: list[int]) -> float:
+    """Of the teachers trained on these parts, the most whose votes one record sways."""
+    return float(max(map(parts.count, parts)))
 
 
 CLAIM = finding(
@@ -39,7 +29,7 @@ CLAIM = finding(
     says="The teachers' parts of the data are disjoint, so one record sways one teacher's vote.",
     stated=1.0,
     kind="at most",
-    compute=most_votes,
+    compute=lambda: most_votes(parts_as_released()),
     explanation="The loop over teachers takes the part with the index that the loop before it "
     "left over, so all 10 teachers are trained on the last part: one of its records sways all 10 "
     "votes, and the noise is for one.",

@@ -12,7 +12,7 @@ from scipy.spatial.distance import jensenshannon
 from torch.nn.functional import log_softmax
 
 from dpkit.papers.dpgan import semi_supervised as semi
-from dpkit.papers.dpgan.scores import js_from_half, js_score
+from dpkit.papers.dpgan.scores import js_score
 from dpkit.papers.dpgan.tables import MOST
 from dpkit.privacy.schedules import Constant
 from dpkit.training.device import generator_on
@@ -189,6 +189,11 @@ def by_definition(p: float) -> float:
             return -sum(x * mpmath.log(x, 2) for x in (q, 1 - q) if x > 0)
 
         return float(entropy((p + half) / 2) - (entropy(p) + entropy(half)) / 2)
+
+
+def js_from_half(probabilities) -> np.ndarray:
+    """The score of each image alone."""
+    return np.array([js_score([p])[0] for p in probabilities])
 
 
 def test_the_js_score_is_its_definition_and_scipys_distance_squared():

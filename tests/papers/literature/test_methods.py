@@ -175,7 +175,7 @@ def test_the_students_gradient_is_that_of_its_loss():
     assert value("pate-gan-student-on-records") == math.inf
     all_last = pate_gan_same_partition
     assert all_last.parts_as_released() == [9] * 10
-    assert all_last.votes_of_a_record(list(range(10)), 9) == 1  # a part for each, as it should be
+    assert all_last.most_votes(list(range(10))) == 1  # a part for each, as it should be
 
 
 def test_about_half_of_the_batches_of_votes_are_charged():
