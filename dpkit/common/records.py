@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from dpkit import __version__
 from dpkit.common.files import CHECKOUT, PACKAGE, write_bytes
 
 # Relative: how near settings that were calibrated are to those that were stored
@@ -78,7 +79,7 @@ def describe(value: Any) -> Any:
 def code_version() -> str:
     """The commit the code runs from (with `+changed` if package files differ), else the version."""
     if not (CHECKOUT / ".git").exists():
-        return metadata.version("dpkit")
+        return __version__
     git = ["git", "-C", str(CHECKOUT)]
     try:
         head = subprocess.run(
@@ -94,7 +95,7 @@ def code_version() -> str:
             check=True,
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return metadata.version("dpkit")
+        return __version__
     return head + ("+changed" if changed else "")
 
 

@@ -1,9 +1,9 @@
 """The sentences that a paper or a released model should carry about what it costs."""
 
 from collections.abc import Sequence
-from importlib import metadata
 from math import isfinite
 
+from dpkit import __version__
 from dpkit.common.show import at_most, counted
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
@@ -78,7 +78,7 @@ def statement(
     return (
         f"Training satisfies ({at_most(guarantee.epsilon)}, {guarantee.delta:g})-differential "
         f"privacy under {guarantee.adjacency} adjacency, the unit of privacy being {unit}: "
-        f"{' and '.join(done) or 'no release'}, accounted by dpkit {metadata.version('dpkit')} "
+        f"{' and '.join(done) or 'no release'}, accounted by dpkit {__version__} "
         f"({guarantee.method}). "
         f"Sampling assumed: {drawn or 'none'}; sampling used: {sampling}. "
         f"Tuning of hyperparameters: {tuning}." + (f" Assumed: {assumed}." if assumed else "")

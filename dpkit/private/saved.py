@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
+from dpkit import __version__
 from dpkit.common import files
 from dpkit.privacy.ledger import rows
 from dpkit.private.plan import Plan
@@ -43,7 +43,7 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
         "assumptions": list(guarantee.assumptions),
         "ledger": rows(plan.ledger()),
         "plan": asdict(plan),
-        "dpkit": metadata.version("dpkit"),
+        "dpkit": __version__,
         **words,
     }
     # clones: tied weights share their memory, which safetensors refuses

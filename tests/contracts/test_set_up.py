@@ -12,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import dpkit
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -34,6 +36,10 @@ def test_every_dependency_has_one_pin_within_its_range(python: str):
         version = versions.get(canonicalize_name(item.name), "")
         assert re.fullmatch(r"==[\w.]+", version), item
         assert item.specifier.contains(version[2:]), item
+
+
+def test_the_package_says_the_version_that_is_installed():
+    assert dpkit.__version__ == PROJECT["version"]
 
 
 def a_folder_of_commands(folder: Path, *names: str) -> Path:

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import sha256, shake_256
-from importlib import metadata
 from pathlib import Path
 from pickle import Pickler, PicklingError
 from types import FunctionType, SimpleNamespace
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from dpkit import __version__
 from dpkit.common import checks
 from dpkit.common.files import write_bytes
 from dpkit.training import distributed
@@ -436,7 +436,7 @@ def fingerprint(
         **{f"gan.{name}": _part(getattr(gan, name)) for name in gan._fields},
         "public_size": str(data.public_size),
         "data": digest("data", data[:2]),
-        "dpkit": metadata.version("dpkit"),
+        "dpkit": __version__,
         "torch": str(torch.__version__),
         "device": device_label(rng.device),
         "dtype": str(torch.get_default_dtype()),
