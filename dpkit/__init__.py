@@ -6,9 +6,9 @@ loaded when they are first used, need it.
 
 from typing import TYPE_CHECKING
 
+from dpkit.common import __version__ as __version__
 from dpkit.common.lazy import on_demand
 
-__version__ = "0.1.0"
 __all__ = [
     "Budget",
     "Private",

@@ -3,3 +3,5 @@
 from dpkit.common.lazy import of_modules
 
 __getattr__, __dir__ = of_modules(__name__)
+
+__version__ = "0.1.0"

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dpkit import __version__
+from dpkit.common import __version__
 from dpkit.common.files import CHECKOUT, PACKAGE, write_bytes
 
 # Relative: how near settings that were calibrated are to those that were stored

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import isfinite
 
-from dpkit import __version__
+from dpkit.common import __version__
 from dpkit.common.show import at_most, counted
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian

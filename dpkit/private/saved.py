@@ -9,8 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from dpkit import __version__
-from dpkit.common import files
+from dpkit.common import __version__, files
 from dpkit.privacy.ledger import rows
 from dpkit.private.plan import Plan
 

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from dpkit import __version__
-from dpkit.common import checks
+from dpkit.common import __version__, checks
 from dpkit.common.files import write_bytes
 from dpkit.training import distributed
 from dpkit.training.checkpoint import ledger
