@@ -133,7 +133,8 @@ def test_the_published_dpgan_step_adds_less_noise_than_its_code_charges():
     """By sqrt(batch); and one group is charged where all five move: together by sqrt(6 * 5)."""
     changes = {"sampling": ShuffledBatches(BATCH), "devices": 1, "moments": None}
     settings, parts = small_dpgan(dpgan.settings.MNIST, **changes)
-    charged = Release(settings.charge(public_size=49_000))
+    (groups,) = settings.claimed_ledger(public_size=49_000, steps=1)
+    charged = Release(groups.mechanism)  # of one of them
     bound = BATCH * settings.clipping.sensitivity("add-remove")  # gradients are not yet divided
     report = check_step(*parts, settings=settings, charged=charged, sensitivity=bound)
     noise = settings.noise_multiplier
