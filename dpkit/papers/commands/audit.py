@@ -9,7 +9,7 @@ from dpkit.common import checks
 from dpkit.common.show import Table, at_least, at_most
 
 app = typer.Typer(
-    help="Attack systems and mechanisms: the epsilon measured beside the epsilon proven.",
+    help="Attack systems: the epsilon measured beside the epsilon proven.",
     rich_markup_mode=None,
 )
 HEADINGS = ("target", "claimed", "charged", "proven", "measured", "trials", "seconds")
