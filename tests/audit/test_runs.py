@@ -71,7 +71,7 @@ def test_a_shift_must_be_a_positive_number_and_a_rate_a_probability(run):
     """And in some one whose exponentials fit."""
     rated = run in ("poisson", "sorted_runs")
     good = {"rate": 0.5, "steps": 1} if rated else {"batches": 2, "epochs": 1}
-    bad = [{"shift": one} for one in (0.0, np.nan, np.inf)]
+    bad = [{"shift": one} for one in (0.0, -1.0, np.nan, np.inf)]
     bad += [{"shift": 11.0}] if run in ("sorted_runs", "left_out") else []
     bad += [{"rate": one} for one in (0.0, 1.5, np.nan)] if rated else []
     for one in bad:

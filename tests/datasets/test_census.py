@@ -22,6 +22,7 @@ from dpkit.datasets.census import (
 )
 
 SIZE = {column.name: column.size for column in ADULT_8.columns}
+INCOME = ADULT_8.slices["income"].start  # where the one-hot vector's income begins
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +135,15 @@ def test_a_quarter_earns_much_and_the_best_accuracy_is_as_said(persons):
     frame = persons[:3].assign(occupation=["Sales", None, "Sales"])
     with pytest.raises(ValueError, match=r"^column occupation, row 1 \(index 1\): .* is missing; "):
         high_income_chance(frame)
+
+
+def test_a_classifier_learns_the_income():
+    from sklearn.linear_model import LogisticRegression
+
+    train, test = ADULT_8.encode(census(rows=5000)), ADULT_8.encode(census(split="test"))
+    model = LogisticRegression(max_iter=200).fit(train[:, :INCOME], train[:, INCOME + 1])
+    accuracy = model.score(test[:, :INCOME], test[:, INCOME + 1])
+    chance = high_income_chance(census(split="test"))
+    best = np.maximum(chance, 1 - chance).mean()
+    assert test[:, INCOME].mean() < 0.77  # the majority
+    assert 0.82 < accuracy < best + 6 * 0.5 / np.sqrt(len(test))  # the luck of the draw

@@ -84,6 +84,9 @@ def second_moments(rows: ArrayLike) -> Floats:
 
     Scaled rows are rounded towards 0, to multiples of 2^-18. So no scaled row is longer than 1 by
     rounding, every sum is exact, and the order in which a processor adds does not show.
+
+    Raises:
+        ValueError: as `components`, of rows.
     """
     array = np.asarray(rows)
     if array.ndim != 2 or array.shape[1] < 1 or array.dtype.kind not in "biuf":

@@ -180,8 +180,16 @@ def _told(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pmf(codes: ArrayLike, size: int) -> Floats:
-    """Share of each label, shape (size,), in a column of codes, shape (rows,)."""
-    return np.bincount(codes, minlength=size) / np.size(codes)
+    """Share of each label, shape (size,).
+
+    Raises:
+        ValueError: codes are not integers in 0 .. size - 1, shape (rows,), at least one row.
+    """
+    column = np.asarray(codes)
+    given = column.ndim == 1 and column.size > 0 and column.dtype.kind in "iu"
+    if not (given and 0 <= column.min() and column.max() < size):
+        raise ValueError(f"codes must be a column of integers in 0 .. {size - 1}, got {column}")
+    return np.bincount(column, minlength=size) / column.size
 
 
 def pmf_error(generated: ArrayLike, real: ArrayLike, size: int) -> float:
@@ -241,11 +249,17 @@ def classifier_accuracy(
         train_labels, test_labels: integers, shape (rows,).
 
     Raises:
-        ValueError: scikit-learn's, of features that are not finite or shapes that do not fit.
+        ValueError: scikit-learn's, of features that are not finite, labels that are not whole
+            numbers, or shapes that do not fit.
     """
     from sklearn.linear_model import LogisticRegression
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_X_y
 
-    features, tested = (one.astype(np.float64) for one in (train_features, test_features))
+    features, train_labels = check_X_y(train_features, train_labels, dtype=np.float64)
+    tested, test_labels = check_X_y(test_features, test_labels, dtype=np.float64)
+    for labels in (train_labels, test_labels):
+        check_classification_targets(labels)
     if (train_labels == train_labels[0]).all():
         right = test_labels == train_labels[0]
     else:

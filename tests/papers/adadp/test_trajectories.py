@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -37,6 +38,13 @@ def test_a_gradient_is_the_slope_and_a_function_is_least_where_it_is_said_to_be(
         assert gradient(one, np.array(one.least)) == pytest.approx([0, 0], abs=1e-6)
         elsewhere = rng.uniform(one.low, one.high, (10_000, 2))
         assert one.value(*one.least) <= one.value(*elsewhere.T).min()
+
+
+def test_a_gradient_in_high_precision():
+    x, y, value = 1.3, -0.7, BEALE_AS_PRINTED.value
+    slopes = mpmath.diff(lambda t: value(t, y), x), mpmath.diff(lambda t: value(x, t), y)
+    found = gradient(BEALE_AS_PRINTED, np.array([x, y]))
+    assert found == pytest.approx([float(one) for one in slopes], rel=1e-12)
 
 
 def test_beale_with_its_last_term_cubed_has_no_least_value():

@@ -95,10 +95,19 @@ def test_a_generator_of_one_label_gives_the_constant_classifier(label):
     assert found == pytest.approx(((truth == label).mean(), 0.5))
 
 
+@pytest.mark.parametrize("codes", [[0, 4], [], [0.5], [[0, 1]], [-1]])
+def test_a_share_is_of_codes_alone(codes):
+    with pytest.raises(ValueError, match=r"codes must be a column of integers in 0 \.\. 3, got"):
+        tables.pmf(codes, 4)
+
+
 def test_what_no_score_can_be_told_of_is_refused():
-    """A generator that diverged, codes that are none: by scikit-learn, and by the marginals."""
+    """A generator that diverged, to one label or several, codes that are none."""
     features, labels = labelled(20, 0)
-    with pytest.raises(ValueError, match="contains NaN"):
-        tables.classifier_accuracy(features + np.nan, labels, features, labels)
+    for told in (labels, 0 * labels):
+        with pytest.raises(ValueError, match="contains NaN"):
+            tables.classifier_accuracy(features + np.nan, told, features, labels)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        tables.classifier_accuracy(features, 0 * labels + 0.5, features, labels)
     with pytest.raises(ValueError, match="column 1"):
         tables.pair_distance(np.array([[0, 0]]), np.array([[0, 2]]), (2, 2))
