@@ -394,10 +394,10 @@ from dpkit.papers.commands.audit import table
 table(*(f"{paper.NAME}/{version}" for paper in PAPERS for version in ("published", "repaired")))
 
 # %% [markdown]
-# "None fits" is what section 7 shows. `python -m dpkit audit list` has all targets, some eighty of them: each slip
-# by itself, each mechanism, ways to draw batches, attacks on training and on generators. Two of the latter are a
-# lesson in modesty. An attacker who compares a generator's samples with a record, or who even asks the critic,
-# measures next to nothing at a proven epsilon of 8. That does not mean that nothing leaks; it means that this attack is blind.
+# "None fits" is what section 7 shows. `python -m dpkit audit list` has all targets, fifty of them: each slip by
+# itself, ways to draw batches, attacks on training and on generators. Two of the latter are a lesson in modesty.
+# An attacker who compares a generator's samples with a record, or who even asks the critic, measures next to nothing
+# at a proven epsilon of 8. That does not mean that nothing leaks; it means that this attack is blind.
 
 # %%
 table("training")

@@ -5,6 +5,8 @@ Its package, made up, is `tests/papers/sixth`; here it lies where a paper would.
 
 import importlib.util
 import json
+import os
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -85,6 +87,46 @@ def test_documents_take_it(sixth, dpkit, monkeypatch):
     assert readme.draw_chart()[:4] == b"\x89PNG"
     assert "| `sixth/epsilon` | training costs epsilon 4 | 4 |" in readme.claims_table()
     assert set(readme.claim_values()) == {"sixth/epsilon"}
+
+
+@pytest.mark.slow("a place that CONTRIBUTING does not name for a sixth paper")
+def test_the_contracts_take_it_once_its_name_its_floor_and_its_size_are_written(tmp_path):
+    """In a copy of the tree in which nothing else is changed."""
+    checkout = HERE.parents[1]
+    hidden = shutil.ignore_patterns("__pycache__")
+    for name in ("dpkit", "tests", "notebooks"):
+        shutil.copytree(checkout / name, tmp_path / name, ignore=hidden)
+    shutil.copytree(HERE / "sixth", tmp_path / "dpkit/papers/sixth", ignore=hidden)
+    for path in ("pyproject.toml", "README.md"):
+        shutil.copy(checkout / path, tmp_path / path)
+    for path, line, written in (
+        (
+            "dpkit/papers/__init__.py",
+            '"small_images", "adadp")',
+            '"small_images", "adadp", "sixth")',
+        ),
+        (
+            "tests/contracts/test_source.py",
+            '    "papers": 10,',
+            '    "papers.sixth": 9,\n    "papers": 10,',
+        ),
+        ("tests/contracts/test_size.py", '"papers": 20_300', '"papers": 20_600'),
+        ("tests/contracts/test_size.py", '"papers": 8_000', '"papers": 8_200'),
+        ("tests/contracts/test_size.py", "ENTRIES = 3_100, 290, 12", "ENTRIES = 3_130, 300, 13"),
+    ):
+        text = (tmp_path / path).read_text(encoding="utf-8")
+        assert text.count(line) == 1, line
+        (tmp_path / path).write_text(text.replace(line, written), encoding="utf-8")
+    asked = ["-q", "-p", "no:cacheprovider", "tests/contracts/test_size.py"]
+    asked += ["tests/contracts/test_source.py", f"--rootdir={tmp_path}"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *asked],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout
 
 
 def test_what_shows_it_needs_no_torch():
