@@ -187,8 +187,10 @@ def pmf(codes: ArrayLike, size: int) -> Floats:
     """
     column = np.asarray(codes)
     given = column.ndim == 1 and column.size > 0 and column.dtype.kind in "iu"
-    if not (given and 0 <= column.min() and column.max() < size):
-        raise ValueError(f"codes must be a column of integers in 0 .. {size - 1}, got {column}")
+    if not (given and column.min() >= 0 and column.max() < size):
+        raise ValueError(
+            f"codes must be a column of integers in 0 .. {size - 1}, got {column}"
+        )
     return np.bincount(column, minlength=size) / column.size
 
 
@@ -256,8 +258,8 @@ def classifier_accuracy(
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_X_y
 
-    features, train_labels = check_X_y(train_features, train_labels, dtype=np.float64)
-    tested, test_labels = check_X_y(test_features, test_labels, dtype=np.float64)
+    features, train_labels = check_X_y(train_features, train_labels, dtype="float64")
+    tested, test_labels = check_X_y(test_features, test_labels, dtype="float64")
     for labels in (train_labels, test_labels):
         check_classification_targets(labels)
     if (train_labels == train_labels[0]).all():
