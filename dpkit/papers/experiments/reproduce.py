@@ -6,6 +6,7 @@ scheduler.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -214,7 +215,8 @@ def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
     """Compute and store all parts, in whatever order they finish.
 
     An error in one part does not keep the others from being computed. Where a worker is lost, what
-    is not stored yet is handed out again.
+    is not stored yet is handed out again, one part alone until one is done: a part that ends its
+    worker `LOSSES` times when it is alone is given up.
 
     Args:
         todo: the parts; one that comes `after` another of these waits for it.
@@ -231,7 +233,8 @@ def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
     """
     waiting = {task.label: task for task in todo}
     failures: dict[str, BaseException] = {}
-    losses = 0  # since a part was last done
+    losses = Counter[str]()  # of parts that were handed out alone
+    lone = False
     with _workers(executor) as jobs:
         while waiting:
             ready = [task for task in waiting.values() if task.before not in waiting]
@@ -239,20 +242,23 @@ def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
                 raise ValueError(
                     f"after must name no part that waits for this one: {next(iter(waiting))}"
                 )
+            if lone:  # after a loss, of which all that was begun is suspected
+                ready = ready[:1]
             try:
                 for label, found in _attempts(ready, failures, jobs):
-                    task, losses = waiting.pop(label), 0
+                    task, lone = waiting.pop(label), False
                     if isinstance(found, BaseException):
                         failures[label] = found
                     else:
                         yield found | {"table": f"{task.asked.paper} {task.asked.table}"}
             except _lost() as error:
-                losses += 1
-                if losses > LOSSES:
-                    failures |= dict.fromkeys(waiting, error)
-                    break
                 begun = [task.label for task in ready if task.label in waiting][:jobs]
                 waiting |= {label: waiting.pop(label) for label in begun}  # to the end
+                losses.update(begun if lone else [])
+                if lone and losses[begun[0]] == LOSSES:
+                    failures[begun[0]] = error
+                    del waiting[begun[0]]
+                lone = True
     if failures:
         raise PartsFailed(failures, len(todo)) from next(iter(failures.values()))
 
