@@ -70,7 +70,7 @@ def test_two_threads_do_not_use_one_batch_twice():
         go_on.wait(10)
         return each(net)(x, y)
 
-    thread = Thread(target=lambda: private.step(slow, x, y))
+    thread = Thread(target=lambda: private.step(slow, x, y), daemon=True)
     thread.start()
     inside.wait(10)
     for other in (lambda: private.step(each(net), x, y), lambda: next(iter(private))):
@@ -87,7 +87,7 @@ def test_a_loss_that_calls_step_is_refused_and_a_thread_that_trains_alone_is_not
     net, private, x, y = begun()
     with pytest.raises((RuntimeError, ValueError), match="a step is running"):
         private.step(lambda x, y: private.step(each(net), x, y), x, y)
-    thread = Thread(target=lambda: run(private))
+    thread = Thread(target=lambda: run(private), daemon=True)
     thread.start()
     thread.join()
     assert private.steps_done == 4
