@@ -271,7 +271,7 @@ def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdi
 
 def outcome(claim: Claim, computed: float) -> Outcome:
     """The verdict on a computed value; written so that NaN never bears a claim out."""
-    stated = math.nan if claim.stated is None else claim.stated  # none is not compared
+    stated = math.nan if claim.stated is None else claim.stated  # which is not compared
     match claim.kind:
         case "computed":
             return "computed"

@@ -341,10 +341,8 @@ class ReleasedHistory(Remembering):
 
     def scales(self) -> list[Tensor]:
         """d_i = C sqrt(E'_i) over its root mean square, within the range; C before any step."""
-        norm, squares = (
-            self.flat.max_grad_norm,
-            [one.clamp(min=0) for one in self.remembered()],
-        )
+        norm = self.flat.max_grad_norm
+        squares = [one.clamp(min=0) for one in self.remembered()]
         count = sum(one.numel() for one in squares)
         mean = torch.stack([one.sum() for one in squares]).sum() / count
         shares = [torch.where(mean > 0, one / mean, torch.ones_like(one)) for one in squares]

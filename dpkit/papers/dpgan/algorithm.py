@@ -38,7 +38,7 @@ from dpkit.training.noise import noised_each
 from dpkit.training.optimizers import descend, set_rate, update
 from dpkit.training.types import Data, Gan, Record, Step
 
-MICROBATCH_SIZE = 512  # examples at a time, so that no Poisson batch is too large
+MICROBATCH_SIZE = 512  # examples at a time: no Poisson batch outgrows the memory
 LEAST_BOUND = 1e-6  # of a tensor whose public gradients vanish
 Rule = GroupClipping | TensorsClippedAtGroupBound
 

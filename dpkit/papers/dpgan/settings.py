@@ -192,7 +192,7 @@ class DpganSettings:
     def iterations_allowed(self, *, public_size: int) -> int:
         """The iteration at which the code's loop ends and prints its number.
 
-        Its moments accountant adds up what is charged; every tenth iteration, delta at the target
+        Its moments accountant adds up all charges; every tenth iteration, delta at the target
         epsilon is compared with the target delta, and the first test that finds it above ends the
         run. (The code counts from 0, so it has then made one iteration more than it prints. No cell
         of Table 7 hinges on that one.)

@@ -38,7 +38,7 @@ from dpkit.papers.experiments.store import Part, PartsPlan
 
 Row = dict[str, str]  # "record", a stored file, and "summary", a line about it
 KINDS = "serial, processes:N (such as processes:4) or dask://HOST:PORT"
-# Times that workers may be lost, no part being done between, before all is given up
+# Workers that a part may lose when it is handed out alone, before it is given up
 LOSSES = 3
 NAMED = 5  # parts that an error names
 

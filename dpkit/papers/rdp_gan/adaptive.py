@@ -159,7 +159,8 @@ def tuned(
     if (budget.settings, budget.public_size) != (settings, data.public_size):
         raise ValueError(
             f"budget must be made of the run's own settings and public_size {data.public_size}, "
-            f"got one of public_size {budget.public_size} or others; it charges another run's price"
+            f"got one of other settings, or of public_size {budget.public_size}: it would charge "
+            "another run's price"
         )
     rows = Rows(data, rng=rng)
     rows.check_finite()

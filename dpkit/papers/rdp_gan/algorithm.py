@@ -36,7 +36,7 @@ from dpkit.training.types import Gan, Record, Step
 
 SLOPE = 0.2  # of the leaky ReLUs
 TEMPERATURE = 0.5  # of the softened one-hot parts of a generated record (Jang et al. 2017)
-MICROBATCH_SIZE = 4096  # examples at a time, so that no Poisson batch is too large
+MICROBATCH_SIZE = 4096  # examples at a time: no Poisson batch outgrows the memory
 
 
 class IterationInputs(TypedDict):
@@ -83,10 +83,9 @@ def multiplicative_step(
 ) -> Record:
     """The code's later form: loss + noise * loss / value of the loss. Arguments as above."""
     real, fake = _losses(gan, features, labels, **now)
-    loss = real.mean() + fake.mean()
-    loss = (
-        loss + _noise((), **now) * loss / loss.detach()
-    )  # the gradient, 1 + noise / loss times
+    plain = real.mean() + fake.mean()
+    # the gradient times (1 + noise / loss)
+    loss = plain + _noise((), **now) * plain / plain.detach()
     return _published(gan, loss, (real, fake), **now)
 
 

@@ -205,6 +205,9 @@ def pmf_error(generated: ArrayLike, real: ArrayLike, size: int) -> float:
     Args:
         generated, real: codes, shape (rows,), of the same length or not.
         size: number of labels.
+
+    Raises:
+        ValueError: as `pmf`.
     """
     return float(np.abs(pmf(generated, size) - pmf(real, size)) @ np.arange(1, size + 1))
 

@@ -34,7 +34,7 @@ REDUCED_STEPS_BY_CAPACITY = 2_000
 REDUCED_CAPACITY = 16  # but in Figure 3
 # The paper's, and two smaller ones of ours
 REDUCED_CAPACITIES = (8, 16, 32, 64, 96, 128)
-# The least, in thousandths, at which these steps cost 10, by RDP
+# The least, in thousandths, at which these steps cost at most 10, by RDP
 REDUCED_NOISE = 0.462
 
 

@@ -22,7 +22,7 @@ TABLE = ("dp_cgan", "table_1")
 
 
 def shortened(patch, folder):
-    """Twenty steps, in a cache of one's own; where results lie."""
+    """Twenty steps, in a cache of their own; where results lie."""
     patch.setattr(run_module, "cache_dir", lambda: folder / "cache")
     patch.setitem(experiments.STEPS, "reduced", 20)
     return folder / "results"

@@ -256,7 +256,10 @@ def test_a_budget_of_another_run_or_of_theorem_4_prices_no_repaired_one():
     for budget, words in (
         (PaperBudget(0.5, REPAIRED, SIZE, 0.3), "needs a FilterBudget"),
         (FilterBudget(kept, PUBLISHED, SIZE), "budget must be made of the run's own settings"),
-        (FilterBudget(kept, REPAIRED, SIZE - 1), "public_size 200, got one of public_size 199"),
+        (
+            FilterBudget(kept, REPAIRED, SIZE - 1),
+            "got one of other settings, or of public_size 199",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             run(REPAIRED, correct=[], budget=budget)
