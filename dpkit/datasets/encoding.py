@@ -7,8 +7,10 @@ a list of categories or a range read off private data would itself be a release 
 import difflib
 import hashlib
 import math
+import unicodedata
+from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,10 +21,15 @@ from dpkit.common import checks
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_NAMED = 20  # known values, in a message
+normal = partial(unicodedata.normalize, "NFC")  # one form for texts that look the same
+
 
 @dataclass(frozen=True)
 class Categorical:
     """A column that holds one of `values`; with `missing`, NA is one category more, the last.
+
+    Texts that differ in their Unicode normal form alone are the same category.
 
     Raises:
         ValueError: no values, or one that is no text, empty or twice there.
@@ -42,7 +49,8 @@ class Categorical:
                 raise ValueError(
                     f"{self.name}: a value must be a text, not empty, got {value!r}"
                 )
-            if self.values.count(value) > 1:
+        for value, times in Counter(map(normal, self.values)).items():
+            if times > 1:
                 raise ValueError(f"{self.name}: value {value!r} is there twice; name it once")
 
     @property
@@ -52,14 +60,7 @@ class Categorical:
 
     def codes(self, column: "pd.Series") -> np.ndarray:
         """The number of each row's category, int64 (rows,) (ValueError as `TableEncoder.codes`)."""
-        unknown = column.isna().to_numpy()
-        if not self.missing:
-            refuse(
-                column,
-                unknown,
-                "is missing",
-                "drop or fill such rows, or let the column have missing=True",
-            )
+        unknown = _missing(column, self)
         if not _is_text(column.dtype):
             refuse(
                 column,
@@ -95,6 +96,7 @@ class Binned:
     Attributes:
         edges: finite, ascending; public knowledge, not the records' own minimum and maximum.
         whole: the column holds whole numbers.
+        missing: NA is one bin more, the last, without a label.
 
     Raises:
         ValueError: edges that do not make bins, or a bin that holds no whole number.
@@ -103,6 +105,7 @@ class Binned:
     name: str
     edges: tuple[float, ...]
     whole: bool
+    missing: bool = False
 
     def __post_init__(self) -> None:
         edges = self.edges
@@ -121,8 +124,8 @@ class Binned:
 
     @property
     def size(self) -> int:
-        """The number of bins."""
-        return len(self.edges) - 1
+        """The number of bins, that of missing values included."""
+        return len(self.edges) - 1 + self.missing
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -146,49 +149,51 @@ class Binned:
 
         Raises: ValueError as `TableEncoder.codes`.
         """
-        refuse(
-            column,
-            column.isna().to_numpy(),
-            "is missing (NaN)",
-            "bins have no place for it: drop or fill such rows beforehand",
-        )
+        unknown = _missing(column, self)
         values = numbers(column)
         if values is None:
             found = _places(column, self.labels)
             refuse(
                 column,
-                found < 0,
+                (found < 0) & ~unknown,
                 f"is no bin's label, and the dtype {column.dtype} no number",
                 "make numbers of a whole column by pandas.to_numeric; "
                 f"labels: {', '.join(self.labels)}",
             )
-            return found
+            return np.where(unknown, len(self.labels), found)
         low, high = self.edges[0], self.edges[-1]
         refuse(
             column,
-            ~((values >= low) & (values <= high)),
+            ~((values >= low) & (values <= high) | unknown),
             f"lies outside [{low}, {high}]",
             "drop or clip such rows beforehand, or choose wider edges",
         )
         if self.whole:
             refuse(
                 column,
-                values != np.floor(values),
+                (values != np.floor(values)) & ~unknown,
                 "is no whole number",
-                "round beforehand, or let the column have whole=False",
+                "round beforehand, or state bins of numbers: (low, high), or whole=False",
             )
-        return np.searchsorted(self.edges[1:-1], values, side="right").astype(np.int64)
+        found = np.searchsorted(self.edges[1:-1], values, side="right")
+        return np.where(unknown, len(self.labels), found).astype(np.int64)
 
     def column(self, codes: np.ndarray, rng: np.random.Generator | None) -> Any:
         """The labels of the bins `codes`, int64 (rows,); with `rng`, a uniform value in each bin.
 
-        The values are int64 where the column is whole, else float64.
+        The values are int64 (Int64 where some may be missing) where the column is whole, else
+        float64.
         """
         import pandas as pd
 
+        unknown = codes == len(self.labels)
         if rng is None:
-            return pd.Categorical.from_codes(codes, categories=self.labels, ordered=True)
-        return self.within(codes, rng.random(len(codes)))
+            held = np.where(unknown, -1, codes)
+            return pd.Categorical.from_codes(held, categories=self.labels, ordered=True)
+        values = self.within(np.where(unknown, 0, codes), rng.random(len(codes)))
+        if not self.missing:
+            return values
+        return pd.Series(values, dtype="Int64" if self.whole else "float64").mask(unknown)
 
     def within(self, codes: np.ndarray, share: np.ndarray) -> np.ndarray:
         """The value at `share` of the way through each bin, so uniform where `share` is.
@@ -271,7 +276,7 @@ class TableEncoder:
 
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(f"frame must be a pandas.DataFrame, got {type(frame).__name__}")
-        _check_names(list(frame.columns), self.names)
+        check_names(list(frame.columns), self.names)
         found = np.empty((len(frame), len(self.columns)), dtype=np.int64)
         if len(frame):  # the columns of an empty frame are often of no kind at all
             for i, column in enumerate(self.columns):
@@ -376,7 +381,8 @@ def _matrix(name: str, array: Any, width: int) -> np.ndarray:
     return array
 
 
-def _check_names(given: list[Any], wanted: tuple[str, ...]) -> None:
+def check_names(given: list[Any], wanted: tuple[str, ...]) -> None:
+    """Refuse (ValueError) columns that are there twice, missing, or not stated."""
     twice = [name for name in wanted if given.count(name) > 1]
     missing = [name for name in wanted if name not in given]
     extra = [name for name in given if name not in wanted]
@@ -388,8 +394,8 @@ def _check_names(given: list[Any], wanted: tuple[str, ...]) -> None:
         raise ValueError(f"frame has no column {', '.join(missing)}; it has {given}")
     if extra:
         raise ValueError(
-            f"frame has columns that the encoder does not know: {extra}; "
-            "leave them out: frame[list(encoder.names)]"
+            f"frame has columns of which nothing is stated: {extra}; add them to columns, or "
+            "leave them out"
         )
 
 
@@ -432,18 +438,26 @@ def refuse(column: "pd.Series", bad: np.ndarray, problem: str, remedy: str) -> N
     )
 
 
+def _missing(column: "pd.Series", stated: Categorical | Binned) -> np.ndarray:
+    """Which cells are missing, bool (rows,); refused where the column has no place for them."""
+    unknown = column.isna().to_numpy()
+    if not stated.missing:
+        remedy = "drop or fill such rows, or let the column have missing=True"
+        refuse(column, unknown, "is missing", remedy)
+    return unknown
+
+
 def _places(column: "pd.Series", values: tuple[str, ...]) -> np.ndarray:
     """Each cell's place among `values`, int64 (rows,); -1 where it is none of them."""
     import pandas as pd
 
-    known = pd.Index(values, dtype=object)
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        texts = [cell if isinstance(cell, str) else None for cell in column]
-        return known.get_indexer(pd.Index(texts, dtype=object)).astype(np.int64)
-    found = known.get_indexer(column.cat.categories.astype(object))
-    return np.append(found, -1)[column.cat.codes].astype(
-        np.int64
-    )  # code -1 is a missing value
+    known = pd.Index([normal(value) for value in values], dtype=object)
+    kinds = isinstance(column.dtype, pd.CategoricalDtype)
+    cells = column.cat.categories if kinds else column
+    texts = [normal(cell) if isinstance(cell, str) else None for cell in cells]
+    found = known.get_indexer(pd.Index(texts, dtype=object)).astype(np.int64)
+    # code -1 is a missing value
+    return np.append(found, -1)[column.cat.codes] if kinds else found
 
 
 def _is_text(kind: Any) -> bool:
@@ -458,4 +472,6 @@ def _known(value: Any, values: tuple[str, ...]) -> str:
     folded = {one.casefold(): one for one in reversed(values)}
     near = difflib.get_close_matches(str(value).casefold(), folded, n=1)
     hint = f"did you mean {folded[near[0]]!r}? " if near else ""
-    return hint + f"known: {', '.join(values)}"
+    more = len(values) - MOST_NAMED
+    others = f" and {more:,} others" if more > 0 else ""
+    return hint + f"known: {', '.join(values[:MOST_NAMED])}{others}"

@@ -1,5 +1,7 @@
 import re
 import time
+import unicodedata
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -57,6 +59,46 @@ def test_bins_agree_with_pandas_cut_and_one_hot_with_get_dummies():
     assert (ADULT_8.codes(frame)[:, 0] == cut).all()
     dummies = pd.get_dummies(frame.education).to_numpy(dtype=np.float32)
     assert (ADULT_8.encode(frame)[:, ADULT_8.slices["education"]] == dummies).all()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_numbers_may_be_missing_where_that_is_stated(whole):
+    """The place for it is the last; what is out of bounds or infinite still is refused."""
+    column = Binned("x", (0, 5, 9), whole=whole, missing=True)
+    encoder = TableEncoder((column,))
+    for kind in ("float64", "Float64", "Int64"):
+        cells = pd.Series([5, None, 4], dtype=kind, name="x")
+        assert column.codes(cells).tolist() == [1, 2, 0]
+    codes = np.random.default_rng(0).integers(3, size=(50, 1))
+    for rng in (None, np.random.default_rng(1)):
+        frame = encoder.frame(codes, rng)
+        assert (encoder.codes(frame) == codes).all()
+        assert (frame.x.isna() == (codes[:, 0] == 2)).all()
+    assert frame.x.dtype == ("Int64" if whole else "float64")
+    for bad in (10, np.inf, -1):
+        with pytest.raises(ValueError, match=r"row 1 \(index 1\): .* lies outside \[0, 9\]"):
+            column.codes(pd.Series([np.nan, bad], name="x"))
+
+
+def test_texts_that_look_the_same_are_the_same():
+    """Composed or not (NFC, NFD), as texts or as categories; other accents stay others."""
+    nfd = partial(unicodedata.normalize, "NFD")
+    column = Categorical("x", ("é", nfd("è"), "e"))
+    cells = pd.Series([nfd("é"), "é", "è", nfd("è"), "e"], name="x")
+    for kind in (object, "category", "string"):
+        assert column.codes(cells.astype(kind)).tolist() == [0, 0, 1, 1, 2]
+    with pytest.raises(ValueError, match="'ê' is no category"):
+        column.codes(pd.Series(["ê"], name="x"))
+    with ends("x: value 'é' is there twice; name it once"):
+        Categorical("x", ("é", nfd("é")))
+
+
+def test_ten_times_the_categories_take_ten_times_as_long_and_a_message_names_few():
+    start = time.process_time()
+    column = Categorical("x", tuple(map(str, range(200_000))))
+    assert time.process_time() - start < 5  # seconds; by pairs it would be minutes
+    with pytest.raises(ValueError, match=r"known: 0, 1, .*, 19 and 199,980 others;"):
+        column.codes(pd.Series(["none"], name="x"))
 
 
 @settings(max_examples=30)
@@ -156,8 +198,8 @@ BAD = {
     ),
     "column unknown": (
         table(race="x"),
-        "frame has columns that the encoder does not know: ['race']; "
-        "leave them out: frame[list(encoder.names)]",
+        "frame has columns of which nothing is stated: ['race']; add them to columns, or leave "
+        "them out",
     ),
     "column twice": (
         pd.concat([table(), table()[["age"]]], axis=1),
@@ -183,8 +225,8 @@ BAD = {
     ),
     "missing number": (
         table(age=[17, np.nan, 90]),
-        "column age, row 1 (index 'b'): nan is missing (NaN); "
-        "bins have no place for it: drop or fill such rows beforehand",
+        "column age, row 1 (index 'b'): nan is missing; "
+        "drop or fill such rows, or let the column have missing=True",
     ),
     "numbers as text": (
         table(age=["17", "30", "90"]),
@@ -214,7 +256,7 @@ BAD = {
     "not whole": (
         table(age=[17, 30.5, 90]),
         "column age, row 1 (index 'b'): 30.5 is no whole number; "
-        "round beforehand, or let the column have whole=False",
+        "round beforehand, or state bins of numbers: (low, high), or whole=False",
     ),
 }
 
