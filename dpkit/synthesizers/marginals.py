@@ -46,20 +46,23 @@ class Tables(NamedTuple):
         return self.pairs[i, j] if i < j else self.pairs[j, i].T
 
 
-def made_consistent(noisy: Pairs, sizes: Sequence[int], *, target: int, std: float) -> Tables:
+def made_consistent(
+    noisy: Pairs, sizes: Sequence[int], *, target: int | None, std: float
+) -> Tables:
     """Noisy tables (in shares of a known total) as probabilities that agree.
 
     A column's shares are the average of what its pairs say, by inverse variance, projected onto
     probabilities. What a pair shows beyond its null is shrunk by the noise expected in it
     (positive-part James, Stein 1961), so that a pair that shows noise alone becomes its null. The
-    null of a pair with the target is independence; of another, independence given the target.
+    null of a pair with the target is independence, of another independence given the target;
+    without a target it is independence.
     """
     shares = tuple(_shares(noisy, sizes, column) for column in range(len(sizes)))
     pairs, seen = {}, {}
     with_target = [pair for pair in noisy if target in pair]
     for i, j in [*with_target, *(pair for pair in noisy if target not in pair)]:
         null = np.outer(shares[i], shares[j])
-        if target not in (i, j):
+        if target is not None and target not in (i, j):
             # each given the target, shape (categories, target's categories)
             first, second = (
                 (pairs[c, target] if c < target else pairs[target, c].T)
@@ -81,6 +84,21 @@ def made_consistent(noisy: Pairs, sizes: Sequence[int], *, target: int, std: flo
     return Tables(
         shares, {pair: pairs[pair] for pair in combinations(range(len(sizes)), 2)}, seen
     )
+
+
+def central(noisy: Pairs, sizes: Sequence[int], *, std: float) -> int:
+    """Return the column that tells most of the others: the sum of its mutual information, in nats.
+
+    It is read off the noisy tables, so that the choice costs no privacy. A column with too many
+    categories for a target (`check_cells`) is not chosen.
+    """
+    tables = made_consistent(noisy, sizes, target=None, std=std)
+    most = MOST_CELLS / _cells(sizes)
+    told = {column: 0.0 for column, size in enumerate(sizes) if size <= most}
+    for pair, table in tables.pairs.items():
+        for column in set(pair) & set(told):
+            told[column] += dependence(table[..., None])
+    return max(told, key=lambda column: told[column])
 
 
 def triangle(tables: Tables, i: int, j: int, target: int) -> Floats:
@@ -162,7 +180,7 @@ class MarginalsSettings(NoisedRelease):
     Args:
         sizes: categories of each column, in order; public, never read off the records. Each >= 2.
         target: index of the column that every other one depends on, such as what is to be
-            predicted.
+            predicted; None: the one that `central` reads off the noisy counts.
         noise_multiplier: noise standard deviation of a cell / sqrt(pairs of columns); 0 for none,
             which is not private.
 
@@ -173,7 +191,7 @@ class MarginalsSettings(NoisedRelease):
     """
 
     sizes: tuple[int, ...]
-    target: int
+    target: int | None
     noise_multiplier: float
 
     def __post_init__(self) -> None:
@@ -181,12 +199,12 @@ class MarginalsSettings(NoisedRelease):
         checks.whole(2, columns=len(self.sizes))
         for column, size in enumerate(self.sizes):
             checks.whole(2, **{f"sizes[{column}]": size})
-        checks.whole(target=self.target)
-        checks.in_range(0, len(self.sizes) - 1, target=self.target)
+        if self.target is not None:
+            checks.whole(target=self.target)
+            checks.in_range(0, len(self.sizes) - 1, target=self.target)
         super().__post_init__()
-        held = self.cells * self.sizes[self.target]
-        if not held <= MOST_CELLS:
-            raise ValueError(f"sizes make {held} cells and {MOST_CELLS} fit; merge categories")
+        names = [f"column {column}" for column in range(len(self.sizes))]
+        check_cells(self.sizes, self.target, names)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -196,7 +214,7 @@ class MarginalsSettings(NoisedRelease):
     @property
     def cells(self) -> int:
         """Cells of all pairs' tables together."""
-        return sum(self.sizes[i] * self.sizes[j] for i, j in self.pairs)
+        return _cells(self.sizes)
 
     @property
     def sensitivity(self) -> float:
@@ -204,8 +222,30 @@ class MarginalsSettings(NoisedRelease):
         return sqrt(len(self.pairs))
 
 
+def _cells(sizes: Sequence[int]) -> int:
+    return sum(i * j for i, j in combinations(sizes, 2))
+
+
+def check_cells(sizes: Sequence[int], target: int | None, names: Sequence[str]) -> None:
+    """Refuse (ValueError) more than 50 million cells of pairs by the target; without one, by any.
+
+    Args:
+        sizes, target: as `MarginalsSettings`.
+        names: of the columns, for the message.
+    """
+    held = _cells(sizes) * (min(sizes) if target is None else sizes[target])
+    if held > MOST_CELLS:
+        largest = sorted(zip(sizes, names, strict=True), reverse=True)[:2]
+        listed = " and ".join(f"{name} ({size:,})" for size, name in largest)
+        other = "" if target is None else f", or take another target than {names[target]}"
+        raise ValueError(
+            f"pairs of columns by the target make {held:,} cells and {MOST_CELLS:,} fit; merge "
+            f"categories of {listed}{other}"
+        )
+
+
 def settings_for(
-    target_epsilon: float, *, delta: float, sizes: tuple[int, ...], target: int
+    target_epsilon: float, *, delta: float, sizes: tuple[int, ...], target: int | None
 ) -> MarginalsSettings:
     """The settings with the least noise for an epsilon, certified by the PLD accountant.
 
@@ -318,18 +358,18 @@ def model_from(
         raise ValueError(
             f"noisy must be {settings.cells} finite counts, got shape {noisy.shape}"
         )
-    sizes, target = settings.sizes, settings.target
+    sizes = settings.sizes
     ends = np.cumsum([sizes[i] * sizes[j] for i, j in settings.pairs])
     counts = {
         (i, j): part.reshape(sizes[i], sizes[j])
         for (i, j), part in zip(settings.pairs, np.split(noisy, ends[:-1]), strict=True)
     }
-    tables = made_consistent(
-        {pair: table / public_size for pair, table in counts.items()},
-        sizes,
-        target=target,
-        std=settings.noise_std / public_size,
-    )
+    pairs = {pair: table / public_size for pair, table in counts.items()}
+    std = settings.noise_std / public_size
+    target = settings.target
+    if target is None:
+        target = central(pairs, sizes, std=std)
+    tables = made_consistent(pairs, sizes, target=target, std=std)
     columns = [ConditionalTable(target, (), tables.shares[target])]
     cubes = {
         pair: triangle(tables, *pair, target)

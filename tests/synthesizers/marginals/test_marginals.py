@@ -184,6 +184,25 @@ def test_a_planted_dependence_is_found_and_independence_stays():
     assert model.tables.seen[0, 1] > 0.99
 
 
+def test_a_target_is_chosen_by_the_noisy_counts_and_the_model_is_that_of_naming_it():
+    """Column 1 tells of 0 and 2; one of too many categories for a target is passed over."""
+    rng = np.random.default_rng(0)
+    middle = rng.integers(2, size=3000)
+    sides = [np.where(rng.random(3000) < 0.9, middle, 1 - middle) for _ in range(2)]
+    codes = np.stack([sides[0], middle, sides[1], 3000 * middle + rng.integers(3000)], axis=1)
+    settings = MarginalsSettings((2, 2, 2, 6000), target=None, noise_multiplier=0.1)
+    noisy = normals.noised(pair_counts(codes, settings.sizes), noise_std=0.2, rng=rng)
+    found, named = (
+        model_from(noisy, settings=replace(settings, target=target), public_size=3000)
+        for target in (None, 1)
+    )
+    for one, two in zip(found.columns, named.columns, strict=True):
+        assert one[:2] == two[:2]
+        np.testing.assert_array_equal(one.table, two.table)
+    with pytest.raises(ValueError, match=r"merge categories of column 3 \(6,000\) and column 2"):
+        replace(settings, target=3)
+
+
 def test_noise_alone_shows_next_to_nothing():
     """No records: what is kept of pairs' tables is little, and columns have no parent without."""
     sizes = (9, 15, 16, 2, 9, 7, 10, 2)
