@@ -6,12 +6,20 @@ What a table's columns may hold is public, and never read off the records.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.datasets.encoding import Binned, Categorical, TableEncoder, refuse
+from dpkit.datasets.encoding import (
+    Binned,
+    Categorical,
+    TableEncoder,
+    check_names,
+    normal,
+    refuse,
+)
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private.budget import Budget, check_budget
@@ -37,8 +45,9 @@ class Schema:
         columns: for each column's name one of: a list of categories (texts, whole numbers or
             truths; None in it stands for a missing cell); (low, high) or (low, high, bins) for
             numbers in equal bins; range(low, high + 1) for whole numbers, range(low, high + 1,
-            width) with that many in a bin. Or a sequence of `Categorical` and `Binned`, or a
-            `TableEncoder`, which holds one.
+            width) with that many in a bin. Numbers may be missing where None ends the tuple: (low,
+            high, None), (range(low, high + 1), None). Or a sequence of `Categorical` and `Binned`,
+            or a `TableEncoder`, which holds one.
 
     Raises:
         TypeError: no such thing, or a data frame.
@@ -51,6 +60,7 @@ class Schema:
         if hasattr(columns, "iloc"):
             raise TypeError(f"columns is a {type(columns).__name__}: {REASON}")
         self._texts: dict[str, dict[Any, str]] = {}
+        self._given = columns if isinstance(columns, Mapping) else {}
         if isinstance(columns, Mapping):
             made = [self._column(name, given) for name, given in columns.items()]
         else:
@@ -61,12 +71,22 @@ class Schema:
                 f"columns must say what each column may hold, got {columns!r:.80}: {REASON}"
             )
         for column in made:
-            checks.whole(2, **{f"categories or bins of column {column.name}": column.size})
+            if column.size < 2:
+                raise ValueError(
+                    f"columns: {column.name} is constant, as it has one category or bin: leave it "
+                    "out of columns and data, or state what else it may hold"
+                )
         self.encoder = TableEncoder(tuple(made))
 
     def _column(self, name: Any, given: Any) -> Categorical | Binned:
         if not isinstance(name, str):
-            raise TypeError(f"columns: names must be texts, got {name!r}")
+            raise TypeError(
+                f"columns: names must be texts, got {name!r}; rename the columns, such as by "
+                "frame.columns = [str(name) for name in frame.columns]"
+            )
+        missing = isinstance(given, tuple) and len(given) > 1 and given[-1] is None
+        if missing:
+            given = given[0] if isinstance(given[0], range) else given[:-1]
         if isinstance(given, range):
             if given.step < 1 or len(given) < 2:
                 raise ValueError(
@@ -75,7 +95,8 @@ class Schema:
             # bins of `step` whole numbers; for a step of 1 of as many as make at most `BINS` bins
             width = given.step if given.step > 1 else -(-len(given) // BINS)
             starts = range(given.start, given.stop, width)
-            return Binned(name, (*map(float, starts), float(given.stop - 1)), whole=True)
+            edges = (*map(float, starts), float(given.stop - 1))
+            return Binned(name, edges, whole=True, missing=missing)
         if isinstance(given, list):
             return self._categories(name, given)
         if isinstance(given, tuple) and any(isinstance(one, str) for one in given):
@@ -92,12 +113,12 @@ class Schema:
                 raise ValueError(
                     f"columns: {name} needs (low, high) with low < high, got ({low}, {high})"
                 )
-            return Binned(
-                name, tuple(np.linspace(low, high, number + 1).tolist()), whole=False
-            )
+            edges = tuple(np.linspace(low, high, number + 1).tolist())
+            return Binned(name, edges, whole=False, missing=missing)
         raise TypeError(
             f"columns: {name} must be a list of categories, (low, high), (low, high, bins) or a "
-            f"range, got {given!r:.80}"
+            f"range; a None after them, as in (low, high, None), lets cells be missing; got "
+            f"{given!r:.80}"
         )
 
     def _categories(self, name: str, given: list[Any]) -> Categorical:
@@ -131,24 +152,42 @@ class Schema:
 
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(
-                f"fit takes a pandas.DataFrame, got {type(frame).__name__}; make one of it: "
-                f"pandas.DataFrame(data, columns={list(self.encoder.names)})"
-            )
-        extra = [name for name in frame.columns if name not in self.encoder.names]
-        if extra:
-            raise ValueError(
-                f"the data have columns of which nothing is stated: {extra}; add them to columns, "
-                "or leave them out"
+                f"fit takes a pandas.DataFrame, got {type(frame).__name__}; make one: "
+                + self._remedy(frame)
             )
         written = frame.copy(deep=False)
+        same = {normal(name): name for name in self.encoder.names}
+        written.columns = [
+            same.get(normal(name), name) if isinstance(name, str) else name
+            for name in frame.columns
+        ]
+        check_names(list(written.columns), self.encoder.names)
+        for stated in self.encoder.columns:
+            if (given := self._given.get(stated.name)) is not None and not stated.missing:
+                place = (*given, None) if isinstance(given, tuple) else (given, None)
+                shown = "[..., None]" if isinstance(given, list) else place
+                remedy = (
+                    f"drop or fill such rows, or give them a place: {stated.name!r}: {shown}"
+                )
+                cells: Any = written[stated.name]
+                refuse(cells, cells.isna().to_numpy(), "is missing", remedy)
         for name, texts in self._texts.items():
-            if name in frame:
-                column: Any = frame[name]
-                known = ", ".join(texts.values())
-                unknown = ~column.isin(list(texts)) & column.notna()
-                refuse(column, unknown.to_numpy(), "is no category", f"known: {known}")
-                written[name] = column.astype(object).map(texts)
+            column: Any = written[name].astype(object)
+            known = ", ".join(texts.values())
+            unknown = ~column.isin(list(texts)) & column.notna()
+            refuse(column, unknown.to_numpy(), "is no category", f"known: {known}")
+            written[name] = column.map(texts.get)  # True is 1, and is found by either
         return self.encoder.codes(written)
+
+    def _remedy(self, data: Any) -> str:
+        """The call that makes a data frame of something else."""
+        if isinstance(data, str | PathLike):
+            return f"pandas.read_csv({str(data)!r})"
+        if hasattr(data, "to_pandas"):  # polars, pyarrow
+            return "data.to_pandas()"
+        if isinstance(data, Mapping):
+            return "pandas.DataFrame(data)"
+        return f"pandas.DataFrame(data, columns={list(self.encoder.names)})"
 
     def frame(self, codes: np.ndarray, rng: np.random.Generator) -> Any:
         """The table of such codes, with a number drawn uniformly from each bin."""
@@ -170,8 +209,11 @@ class PrivateTable(Priced):
 
     By "marginals" (`synthesizers.marginals`), `fit` is one Gaussian release of all two-way counts;
     rows are drawn from a tree in which every column depends on the target and on at most one column
-    more. It needs no torch, and comes closer to the census than "gan", a `PrivateGan` of one-hot
-    rows: at epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).
+    more. Name what is to be predicted as the target: at epsilon 1, classifiers of income that are
+    trained on the census's rows reach an AUC of 0.88 with that target and 0.82 without one.
+
+    It needs no torch, and comes closer to the census than "gan", a `PrivateGan` of one-hot rows: at
+    epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).
 
     Another `fit` costs epsilon again. The fitted object holds no records, so that it may be
     released (by joblib or pickle, say) where no seed was given.
@@ -179,16 +221,19 @@ class PrivateTable(Priced):
     Attributes:
         model_: what was released.
         guarantee_: its price.
+        target_: of marginals, the name of the target, given or chosen.
 
     Args:
         columns: what each column may hold, by its name: a list of categories, (low, high), (low,
-            high, bins), range(low, high + 1) or range(low, high + 1, width); or a sequence of
-            `Categorical` and `Binned`, or a `TableEncoder`, such as `dpkit.datasets.ADULT_8` (see
+            high, bins), range(low, high + 1) or range(low, high + 1, width), where a None at the
+            end lets cells be missing; or a sequence of `Categorical` and `Binned`, or a
+            `TableEncoder`, such as `dpkit.datasets.ADULT_8` (see
             `dpkit.private.table.Schema`). It is public knowledge and never read off the records.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "marginals" or "gan".
-        target: of marginals, the column that all others depend on, such as what is to be predicted;
-            the last one where it is None.
+        target: of marginals, the name of the column that all others depend on, such as what is to
+            be predicted; where it is None, the one that tells most of the others by the noisy
+            counts, which costs no privacy (`target_`).
         steps, batch_size: of a GAN.
         public_size: declared number of records; where it is None that of the data is taken as
             public, as the statement says.
@@ -218,6 +263,7 @@ class PrivateTable(Priced):
         Schema(columns)  # refused here where they make no table, and again by `fit`
         self.model_: Any
         self.guarantee_: Guarantee
+        self.target_: str | None
         self.columns = columns
         self.epsilon = epsilon
         self.delta = delta
@@ -271,11 +317,14 @@ class PrivateTable(Priced):
                 f"columns: there is {names[0]} alone, and marginals count pairs of columns: add "
                 'another, or take method="gan"'
             )
-        target = names[-1] if self.target is None else self.target
-        checks.one_of(names, target=target)
+        target = None
+        if self.target is not None:
+            checks.one_of(names, target=self.target)
+            target = names.index(self.target)
+        marginals.check_cells(sizes, target, names)
         epsilon = checks.positive(epsilon=self.epsilon)
         settings = marginals.settings_for(
-            epsilon, delta=self.delta, sizes=sizes, target=names.index(target)
+            epsilon, delta=self.delta, sizes=sizes, target=target
         )
         size = size_of(len(codes), public_size=self.public_size, delta=self.delta)
         rng = generator(self.reproducible_seed, stream=0)
@@ -283,6 +332,7 @@ class PrivateTable(Priced):
             seed = self.reproducible_seed
             budget.reserve(settings.ledger(), data=str(budget.data), seed=seed)
         model = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
+        self.target_ = names[model.columns[0].column]
         return model, settings.ledger()
 
     def _gan(
@@ -290,6 +340,7 @@ class PrivateTable(Priced):
     ) -> tuple[Any, list[Release]]:
         from dpkit.private.gan import fit_rows
 
+        self.target_ = None
         if self.target is not None:
             raise ValueError('a GAN has no target: leave it out, or take method="marginals"')
         model = fit_rows(

@@ -3,6 +3,8 @@
 import json
 import pickle
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from dpkit.datasets import ADULT_8, census
 from dpkit.datasets.census import COMPLETE
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import Budget, PrivateTable
+from dpkit.private.table import Schema
 
 COLUMNS = {"age": range(18, 98), "rate": (0.0, 1.0, 4), "sex": ["f", "m"], "paid": [0, 1]}
 
@@ -82,11 +85,40 @@ def test_it_is_an_estimator_whose_price_is_that_of_its_fit_whatever_is_set_later
 
 def test_missing_cells_and_truths_are_categories_where_that_is_stated():
     data = pd.DataFrame({"a": ["x", None, "y"] * 50, "b": [True, False, None] * 50})
-    table = PrivateTable({"a": ["x", "y", None], "b": [True, False, None]}, epsilon=50).fit(data)
-    rows = table.sample(200)
+    data = data.assign(c=[0.5, 1.5, None] * 50, d=[None, 3, 4] * 50)
+    columns = {"a": ["x", "y", None], "b": [True, False, None]}
+    columns |= {"c": (0, 2, 4, None), "d": (range(3, 5), None)}
+    rows = PrivateTable(columns, epsilon=50).fit(data).sample(200)
     assert set(rows.a.dropna()) == {"x", "y"}
     assert set(rows.b.dropna()) == {True, False}
-    assert 20 < rows.a.isna().sum() < 120
+    assert set(rows.d.dropna()) == {3, 4}
+    assert rows.c.dropna().between(0, 2).all()
+    assert rows.isna().sum().between(20, 120).all()
+
+
+def test_cells_and_names_that_are_written_otherwise_are_the_same():
+    """Truths for 0 and 1, and uncomposed letters (NFD), which look alike."""
+    schema = Schema({"café": ["é", "e"], "paid": [0, 1]})
+    plain = pd.DataFrame({"café": ["é", "e", "e"], "paid": [1, 0, 1]})
+    others = [plain.assign(paid=plain.paid.astype(kind)) for kind in (bool, "boolean", float)]
+    others += [others[0].astype(object)]
+    others += [pd.DataFrame({"cafe\u0301": ["e\u0301", "e", "e"], "paid": [True, False, 1]})]
+    for frame in others:
+        assert schema.codes(frame).tolist() == [[0, 1], [1, 0], [1, 1]]
+
+
+def test_without_a_target_noisy_counts_choose_one_which_is_not_the_last_nor_the_largest():
+    """Age and who is paid tell of each other; a target that is named is taken."""
+    frame = made_up().assign(zip="z1")
+    schema = COLUMNS | {"zip": [f"z{number}" for number in range(10_000)]}
+    for columns in (COLUMNS, dict(reversed(COLUMNS.items())), schema):
+        table = PrivateTable(columns, epsilon=20).fit(frame[list(columns)])
+        assert table.target_ in ("age", "paid")
+        assert table.model_.columns[0].column == list(columns).index(table.target_)
+    assert PrivateTable(COLUMNS, target="sex").fit(made_up()).target_ == "sex"
+    large = r"merge categories of zip \(10,000\) and age \(16\), or take another target than zip"
+    with pytest.raises(ValueError, match=large):
+        PrivateTable(schema, target="zip").fit(frame)
 
 
 def test_whole_numbers_in_bins_of_a_width():
@@ -107,13 +139,14 @@ def changed(**cells: object) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (changed(age=np.nan), r"column age, row 1 .*nan is missing .*drop or fill"),
+        (changed(age=np.nan), r"row 1 .*nan is missing; .*a place: 'age': \(range\(18, 98\), None"),
+        (changed(rate=np.nan), r"a place: 'rate': \(0.0, 1.0, 4, None\); this"),
         (changed(age=98), r"column age, row 1 .*98 lies outside \[18.0, 97.0\].*wider edges"),
         (changed(age=20.5), r"column age, row 1 .*20.5 is no whole number; round beforehand"),
         (changed(rate=-0.1), r"column rate, row 1 .*-0.1 lies outside \[0.0, 1.0\]"),
         (changed(rate=np.inf), r"column rate, row 1 .*inf lies outside"),
         (changed(sex="F"), r"column sex, row 1 .*'F' is no category; did you mean 'f'"),
-        (changed(sex=None), r"column sex, row 1 .*(None|nan) is missing; drop or fill such rows"),
+        (changed(sex=None), r"column sex, row 1 .*(None|nan) is missing; .*: \[..., None\]; this"),
         (changed(paid=2), r"column paid, row 1 .*2 is no category; known: 0, 1"),
         (changed(paid=0.5), r"column paid, row 1 .*0.5 is no category; known: 0, 1"),
         (changed(paid=np.nan), r"column paid, row 1 .*nan is missing"),
@@ -128,9 +161,22 @@ def test_cells_that_the_schema_does_not_know_are_refused(frame: pd.DataFrame, me
         PrivateTable(COLUMNS).fit(frame)
 
 
-@pytest.mark.parametrize("data", [made_up().to_numpy(), {"age": [1]}, None, "file.csv"])
-def test_only_data_frames_are_taken(data: object):
-    with pytest.raises(TypeError, match=r"fit takes a pandas.DataFrame, got .*make one of it"):
+@pytest.mark.parametrize(
+    ("data", "call"),
+    [
+        (
+            made_up().to_numpy(),
+            r"pandas.DataFrame\(data, columns=\['age', 'rate', 'sex', 'paid'\]\)",
+        ),
+        (None, r"pandas.DataFrame\(data, columns="),
+        ({"age": [1]}, r"pandas.DataFrame\(data\)$"),
+        ("file.csv", r"pandas.read_csv\('file.csv'\)$"),
+        (Path("file.csv"), r"pandas.read_csv\('file.csv'\)$"),
+        (SimpleNamespace(to_pandas=made_up), r"data.to_pandas\(\)$"),  # as polars and pyarrow
+    ],
+)
+def test_only_data_frames_are_taken(data: object, call: str):
+    with pytest.raises(TypeError, match=f"fit takes a pandas.DataFrame, got .*make one: {call}"):
         PrivateTable(COLUMNS).fit(data)  # type: ignore[arg-type]
 
 
@@ -167,10 +213,12 @@ def test_one_column_has_no_pairs():
         ((1, 0), r"age needs \(low, high\) with low < high, got \(1.0, 0.0\)"),
         ((0, float("nan")), "high of age must lie in"),
         ((0, 1, 0), "bins of age must be an integer >= 1"),
-        ((0, 1, 1), "bins of column age must be an integer >= 2"),
+        ((0, 1, 1), "columns: age is constant"),
+        ((1, None), "must be a list of categories"),
+        ((["a", "b"], None), "must be a list of categories"),
         (range(5, 5), "age needs a rising range"),
         (range(5, 0, -1), "age needs a rising range"),
-        (["a"], "categories or bins of column age must be an integer >= 2, got 1"),
+        (["a"], "age is constant.*: leave it out of columns and data, or state what else"),
         ([1, 1], "a category of age is there twice"),
         (["a", "a"], "'a' is there twice"),
         ([0.5, 1.5], r"numbers with fractions need \(low, high\)"),
@@ -184,6 +232,14 @@ def test_one_column_has_no_pairs():
 def test_columns_that_cannot_be_are_refused(column: object, message: str):
     with pytest.raises((ValueError, TypeError), match=message):
         PrivateTable(COLUMNS | {"age": column})
+
+
+@pytest.mark.parametrize("name", [0, ("a", "b")])
+def test_names_that_are_no_texts_are_refused_with_a_call_that_makes_them_texts(name: object):
+    with pytest.raises(
+        TypeError, match=r"rename .*frame.columns = \[str\(name\) for name in frame"
+    ):
+        PrivateTable({name: ["x", "y"]})
 
 
 @pytest.mark.parametrize(
