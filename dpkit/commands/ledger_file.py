@@ -224,7 +224,7 @@ def _torch_content(file: Path) -> Any:
     except ModuleNotFoundError:
         raise ValueError(
             f"{file} was written by torch.save, and torch is not installed to read it: "
-            f"pip install torch, or {AS_JSON}"
+            f"pip install 'dpkit[train]', or {AS_JSON}"
         ) from None
     if not tuple(int(part) for part in torch.__version__.split(".")[:2]) >= SAFE_TORCH:
         raise ValueError(

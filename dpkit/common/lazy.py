@@ -96,22 +96,26 @@ def _defined_in(package: str, value: Any) -> bool:
 
 
 def remedy(module: str) -> str:
-    """Return the command that installs a module, in the range that dpkit declares for it.
+    """Return the command that installs a module: the smallest extra of dpkit that brings it.
 
-    It names the module's own distribution: pip finds that whether dpkit came from an index, a file
-    or a checkout.
+    pip keeps the dpkit that is installed, so that this works whether it came from an index, a file
+    or a checkout. A module that no extra brings is named itself, in the range declared for it.
     """
     name = DISTRIBUTIONS.get(module, module)
     try:
         declared = requires("dpkit") or []
     except PackageNotFoundError:  # a checkout on the path
         declared = []
-    for line in declared:
-        if (
-            found := re.match(rf"{re.escape(name)}(?P<range>[<>=!~][^;\s]*)", line)
-        ) is not None:
-            return f"pip install '{name}{found['range']}'"
-    return f"pip install {name}"
+    wanted = re.compile(rf"({re.escape(name)}[<>=!~][^;\s]*)(?:; extra == '(.+)')?")
+    found = [match.groups() for line in declared if (match := wanted.match(line))]
+    if not found:
+        return f"pip install {name}"
+    if not (extras := [extra for _, extra in found if extra]):
+        return f"pip install '{found[0][0]}'"
+    least = min(
+        extras, key=lambda extra: sum(f"extra == '{extra}'" in one for one in declared)
+    )
+    return f"pip install 'dpkit[{least}]'"
 
 
 @contextmanager

@@ -232,7 +232,7 @@ except ValueError as error:
     print(error)
 """)
     assert said.startswith("True\n")
-    assert "torch is not installed to read it: pip install torch, or save the" in said
+    assert "torch is not installed to read it: pip install 'dpkit[train]', or save the" in said
 
 
 @pytest.mark.torch

@@ -98,7 +98,7 @@ print(json.dumps([asked(private), asked(lambda: dp_cgan.step)]))
 """
     for name, said in json.loads(python(code)):
         assert name == "torch"
-        assert "pip install 'torch>=" in said
+        assert "pip install 'dpkit[train]'" in said
 
 
 def test_every_paper_shows_its_claims():
