@@ -1,6 +1,7 @@
 """train: a private generator of images, from a folder or a named data set, with its statement."""
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +61,10 @@ def train(
         ),
     ] = None,
     reproducible_seed: Annotated[
-        int | None, typer.Option(help="For tests: who knows it takes the noise off again.")
+        int | None,
+        typer.Option(
+            help="For tests: the same generator again; a reader who knows it can remove the noise."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +107,8 @@ def train(
             )
             first = distributed.here().rank == 0
             parts = (images.pixels,) if gan.classes is None else (images.pixels, images.labels)
-            gan.fit(*parts, steps=steps, checkpoint=checkpoint, progress=first and not as_json)
+            bar = first and not as_json and sys.stderr.isatty()
+            gan.fit(*parts, steps=steps, checkpoint=checkpoint, progress=bar)
             if first:
                 gan.save(out, unit=unit)
     except (RuntimeError, TypeError) as error:  # a checkpoint in use, a rank that ended
@@ -125,13 +130,14 @@ def _images(data: str, *, size: int, channels: int) -> "Images":
 
 def _gan(images: "Images", *, labels: bool, **settings: Any) -> "PrivateGan":
     """A GAN with the default networks for such images."""
-    from dpkit.private.gan import PrivateGan
+    from dpkit.private.gan import PrivateGan, initial_weights
     from dpkit.private.image_networks import image_networks
 
     classes = int(images.labels.max()) + 1 if labels else 1
     shown = classes if classes > 1 else None
     shape = images.pixels.shape[1:]
-    generator, critic = image_networks(shape, classes=shown, latent_size=64)
+    with initial_weights(settings["reproducible_seed"]):
+        generator, critic = image_networks(shape, classes=shown, latent_size=64)
     return PrivateGan(generator, critic, classes=shown, **settings)
 
 

@@ -1,6 +1,7 @@
 """A GAN of one's own networks, trained privately: fit, sample, save."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -415,6 +416,14 @@ class TableGan:  # the other method of `PrivateTable`
         return np.stack([(rng.random((n, 1)) >= limits).sum(1) for limits in below], axis=1)
 
 
+def initial_weights(reproducible_seed: int | None) -> AbstractContextManager[None]:
+    """Seed the networks made inside: by a stream of the seed, or by the system's entropy."""
+    rng = generator_on(
+        torch.device("cpu"), reproducible_seed=reproducible_seed, stream="weights"
+    )
+    return seeded(int(torch.randint(2**63 - 1, (), generator=rng)))
+
+
 def fit_rows(
     rows: np.ndarray,
     *,
@@ -436,12 +445,7 @@ def fit_rows(
         ValueError: as `PrivateGan.fit`.
     """
     width = sum(sizes)
-    rng = generator_on(
-        torch.device("cpu"),
-        reproducible_seed=settings.get("reproducible_seed"),
-        stream="weights",
-    )
-    with seeded(int(torch.randint(2**63 - 1, (), generator=rng))):
+    with initial_weights(settings.get("reproducible_seed")):
         generator = nn.Sequential(
             nn.Linear(LATENT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, width), Shares(sizes)
         )

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors import safe_open
+from safetensors.torch import load_file
 
 from dpkit import datasets
 from dpkit.private.gan import PrivateGan
@@ -120,6 +122,24 @@ def test_what_is_no_checkpoint_is_refused_and_left_alone(dpkit, photos, tmp_path
         code, _, err = dpkit(f"{line}/{name}")
         assert (code, "is no checkpoint of dpkit" in err) == (2, True), name
     assert sorted(place.iterdir()) == before
+
+
+def test_one_seed_gives_the_same_generator_and_a_bar_only_a_terminal(
+    dpkit, photos, tmp_path, monkeypatch
+):
+    """Weights before the first step included; another seed, or none, gives another."""
+    files = [tmp_path / f"{name}.safetensors" for name in ("one", "same", "two", "free", "other")]
+    seeds = ("--reproducible-seed 3",) * 2 + ("--reproducible-seed 4", "", "")
+    weights = []
+    for out, seed in zip(files, seeds, strict=True):
+        torch.rand(1)  # whatever was drawn before
+        _, _, err = dpkit(f"train {photos} {SMALL} {seed} --out {out}")
+        assert err == ""
+        weights.append(torch.cat([part.flatten() for part in load_file(out).values()]))
+    assert torch.equal(weights[0], weights[1])
+    assert all(not torch.equal(a, b) for a, b in combinations(weights[1:], 2))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert "6/6" in dpkit(f"train {photos} {SMALL} --out {files[0]}")[2]
 
 
 def test_the_bundled_digits(dpkit, tmp_path):
