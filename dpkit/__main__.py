@@ -2,12 +2,15 @@
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dpkit import __version__
 from dpkit.commands import accounting, data, of_papers, sample, train
+from dpkit.common.files import CHECKOUT, cache_dir, results_dir
 from dpkit.common.lazy import remedied
 
 app = typer.Typer(
@@ -50,7 +53,7 @@ of_papers.added_to(app)
 app.add_typer(data.app, name="data")
 
 # What a user can cause: bad values, what is not installed or not there, computations that fail.
-EXPECTED = (ValueError, ModuleNotFoundError, OSError, ArithmeticError)
+EXPECTED = (ValueError, ModuleNotFoundError, ArithmeticError)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,13 +68,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
     except EXPECTED as error:
         fail(str(error))
+    except OSError as error:
+        named = error.errno is not None and error.filename is not None
+        words = f"{error.filename}: {error.strerror}" if named else str(error)
+        fail(words + elsewhere(error, given))
     except Exception as error:
         # typer's usage errors, and parts that failed, know how to put themselves in words
         if not hasattr(error, "format_message"):
             raise
-        fail(error.format_message())  # type: ignore[attr-defined]
+        fail(error.format_message() + elsewhere(error, given))  # type: ignore[attr-defined]
     else:
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def elsewhere(error: BaseException, given: Sequence[str]) -> str:
+    """Return the option or the variable that moves the file of a system's error, or ""."""
+    for one in getattr(error, "failures", {"": error}).values():
+        if not isinstance(one, OSError) or not isinstance(one.filename, str):
+            continue
+        results = next((b for a, b in pairwise(given) if a == "--results"), results_dir())
+        movable = {"--results FOLDER stores the results elsewhere": Path(results)}
+        if not (cache := cache_dir()).is_relative_to(CHECKOUT):
+            movable["XDG_CACHE_HOME=FOLDER moves the cache"] = cache
+        file = Path(one.filename)
+        for remedy, folder in movable.items():
+            if file.is_relative_to(folder) or folder.is_relative_to(file):
+                return f"; {remedy}"
+    return ""
 
 
 def fail(message: str) -> None:

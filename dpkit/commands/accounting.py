@@ -243,12 +243,13 @@ def epsilon(
         result["statement"] = written(
             found, priced, unit=unit, sampling=sampling_used, tuning=tuning
         )
+    edge = pricing.edge(found)
     if as_json:
-        print_json(result)
+        print_json(result | ({"note": edge} if edge else {}))
     elif statement:
         print(result["statement"])
     else:
-        print(_line(found))
+        print(_line(found) + (f"\nnote: {edge}" if edge else ""))
 
 
 def noise(
@@ -274,6 +275,12 @@ def noise(
     from dpkit.privacy import calibrate
 
     pricing = chosen(accountant, adjacency, conversion, orders)
+    if 0 < epsilon <= (least := pricing.floor(delta) if 0 < delta < 1 else 0):
+        remedy = "other --orders, or none" if pricing.orders else "accountant pld"
+        raise ValueError(
+            f"--epsilon {epsilon:g} is out of reach: by these orders no noise brings epsilon below "
+            f"{least:.4g}; take {remedy}"
+        )
     with warnings.catch_warnings():  # the line printed says so itself
         warnings.simplefilter("ignore", calibrate.ApproximationWarning)
         value = calibrate.noise_multiplier(

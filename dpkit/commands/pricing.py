@@ -1,11 +1,13 @@
 """What --accountant, --adjacency, --conversion, --orders and --ledger mean together."""
 
+import math
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpkit.common import checks
+from dpkit.privacy.accountants.moments import MOST_MOMENTS
 from dpkit.privacy.ledger import Guarantee, Release, Releases
 from dpkit.privacy.mechanisms import (
     ADJACENCIES,
@@ -13,6 +15,7 @@ from dpkit.privacy.mechanisms import (
     Mechanism,
     SampledGaussian,
     WithoutReplacementGaussian,
+    as_orders,
 )
 
 # --accountant -> the module of dpkit.privacy.accountants that prices
@@ -55,6 +58,33 @@ class Pricing(NamedTuple):
     def epsilon(self, ledger: Releases, delta: float) -> Guarantee:
         """The ledger's price at `delta`."""
         return self.price(ledger, delta=delta, **self.options)
+
+    def floor(self, delta: float) -> float:
+        """The epsilon that no noise gets below, as the orders end; 0 where they are searched."""
+        if self.accountant == "moments":
+            return -math.log(delta) / MOST_MOMENTS
+        if self.orders is None:
+            return 0.0
+        rule = import_module("dpkit.privacy.accountants.conversions").named(self.conversion)
+        orders = as_orders(self.orders)
+        return max(0.0, float(rule.epsilon(orders, 0 * orders, delta).min()))
+
+    def edge(self, found: Guarantee) -> str:
+        """Say that the first or the last of the orders decided, and what may prove less; or ""."""
+        moments = self.accountant == "moments"
+        tried = [1.0, MOST_MOMENTS] if moments else self.orders or []
+        order = found.method.rpartition(" ")[2]
+        ends = [f"{one:.6g}" for one in (min(tried, default=0), max(tried, default=0))]
+        if order not in ends or not found.epsilon > 0:
+            return ""
+        remedy = "accountant pld" if moments else "other --orders, or none,"
+        name = "moment" if moments else "order"
+        end = "smallest" if order == ends[0] else "largest"
+        least = self.floor(found.delta)
+        return (
+            f"{name} {order} is the {end} that was tried, and {remedy} may prove less; no noise "
+            f"brings epsilon below {least:.4g} here"
+        )
 
     def step(self, noise_multiplier: float, sample_rate: float) -> Mechanism:
         """One step of training, its noise over the clip norm C.

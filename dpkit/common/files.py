@@ -50,9 +50,11 @@ def write_bytes(path: Path, content: bytes, *, private: bool = False) -> Path:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o600 if private else 0o644)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # which a full disk does not name
         raise
     if os.name == "posix":  # Windows opens no folder
         folder = os.open(path.parent, os.O_RDONLY)

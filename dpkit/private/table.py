@@ -84,9 +84,9 @@ class Schema:
                 f"columns: names must be texts, got {name!r}; rename the columns, such as by "
                 "frame.columns = [str(name) for name in frame.columns]"
             )
-        missing = isinstance(given, tuple) and len(given) > 1 and given[-1] is None
-        if missing:
-            given = given[0] if isinstance(given[0], range) else given[:-1]
+        missing = False
+        if isinstance(given, tuple) and len(given) > 1 and given[-1] is None:
+            missing, given = True, given[0] if isinstance(given[0], range) else given[:-1]
         if isinstance(given, range):
             if given.step < 1 or len(given) < 2:
                 raise ValueError(

@@ -2,16 +2,19 @@
 
 import csv
 import math
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from dpkit import __version__, datasets
+from dpkit import __version__, datasets, papers
 from dpkit.commands.output import plain
 from dpkit.papers import PAPERS
+from dpkit.papers.experiments.reproduce import PartsFailed
 from dpkit.privacy import Release, SampledGaussian, best_of, groups, rdp
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -29,6 +32,34 @@ def test_epsilon_options(answer):
     assert found[0] == pytest.approx(6.2787, abs=1e-4)
     assert found[1] < found[2]
     assert found[3] > 5.6319
+
+
+@pytest.mark.parametrize(
+    ("run", "orders", "words"),
+    [
+        (
+            RUN,
+            "2,3,4",
+            "order 4 is the largest that was tried.* no noise brings epsilon below 3.088",
+        ),
+        (RUN, "5,9,64", "order 5 is the smallest that was tried, and other --orders, or none, may"),
+        (RUN, "2,4,5,9", ""),
+        (
+            RUN.replace("1.1", "100"),
+            None,
+            "moment 32 is the largest.*accountant pld may.* 0.3598 here",
+        ),
+        (RUN, None, ""),
+        (RUN.replace("10000", "0"), "2,3", ""),
+    ],
+)
+def test_an_order_at_an_end_of_its_list_is_said_with_what_no_noise_undercuts(
+    dpkit, answer, run, orders, words
+):
+    line = f"epsilon {run} " + ("--accountant moments" if orders is None else f"--orders {orders}")
+    notes = [one for one in dpkit(line)[1].splitlines() if one.startswith("note: ")]
+    assert len(notes) == ("note" in answer(line)) == bool(words)
+    assert re.search(words, "".join(notes))
 
 
 def test_each_way_of_drawing_batches_is_priced(dpkit, answer):
@@ -74,6 +105,11 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
         ("epsilon --conversion best", "conversion must be one of classic, improved, optimal; got"),
         ("epsilon --adjacency both", "adjacency must be one of add-remove, replace-one; got"),
         ("noise --epsilon -2", "target_epsilon must be a finite number > 0, got -2.0"),
+        (
+            "noise --epsilon 3.08 --orders 2,3,4",
+            "--epsilon 3.08 is out of reach: by these orders no noise brings epsilon below 3.088",
+        ),
+        ("noise --epsilon .35 --accountant moments", "below 0.3598; take accountant pld"),
         ("claims --paper unknown", f"paper must be one of {NAMES}, ledger; got 'unknown'"),
         ("reproduce unknown table_1", f"paper must be one of {NAMES}, comparison; got 'unknown'"),
         pytest.param("reproduce dp_cgan table_99", "table must be one of", marks=pytest.mark.torch),
@@ -175,6 +211,28 @@ def test_data_list_and_verify(dpkit, answer):
     assert "digits" in {row["name"] for row in answer("data list")}
     assert "digits" in dpkit("data list")[1]
     assert all(row["ok"] for row in answer("data verify digits"))
+
+
+def test_a_file_of_the_system_s_errors_is_named_and_what_moves_it(refused, monkeypatch, tmp_path):
+    """In the kit's own words, of the system about another file, below the cache, or above it."""
+    cache = tmp_path / "own" / "cache"
+    monkeypatch.setattr("dpkit.__main__.cache_dir", lambda: cache)
+    moves = "; XDG_CACHE_HOME=FOLDER moves the cache\n"
+    for error, said in [
+        (OSError("no server"), "error: no server\n"),
+        (OSError(28, "No space left", "/else/a.gz"), "error: /else/a.gz: No space left\n"),
+        (OSError(28, "No space left", f"{cache}/a.gz"), f"{cache}/a.gz: No space left{moves}"),
+        (PermissionError(13, "Denied", f"{tmp_path}/own"), f"{tmp_path}/own: Denied{moves}"),
+        (PartsFailed({"a": OSError(13, "Denied", f"{cache}/a")}, 1), moves),
+    ]:
+        monkeypatch.setattr(datasets, "download", Mock(side_effect=error))
+        assert refused("data get mnist").endswith(said)
+    folder = tmp_path / "results"
+    monkeypatch.setattr(papers, "plans_of", Mock(side_effect=OSError(30, "Read-only", f"{folder}")))
+    line = f"reproduce dp_cgan table_1 --results {folder}"
+    assert refused(line).endswith(
+        "results: Read-only; --results FOLDER stores the results elsewhere\n"
+    )
 
 
 def test_data_verify_ends_with_1_where_a_file_differs(dpkit, monkeypatch: pytest.MonkeyPatch):
@@ -306,7 +364,7 @@ def test_curves_are_the_accountants_own_prices(answer, tmp_path, accountant):
     assert all(float(row["epsilon_at_least"]) <= float(row["epsilon"]) for row in rows)
 
 
-MISSING = "No module named 'matplotlib'; install it: pip install 'matplotlib>="
+MISSING = "No module named 'matplotlib'; install it: pip install 'dpkit[train]'"
 
 
 @pytest.mark.parametrize(
