@@ -329,7 +329,7 @@ class PrivateTable(Priced):
         size = size_of(len(codes), public_size=self.public_size, delta=self.delta)
         rng = generator(self.reproducible_seed, stream=0)
         if budget is not None:
-            seed = self.reproducible_seed
+            seed = checks.plain(self.reproducible_seed)
             budget.reserve(settings.ledger(), data=str(budget.data), seed=seed)
         model = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
         self.target_ = names[model.columns[0].column]
@@ -352,7 +352,7 @@ class PrivateTable(Priced):
             delta=self.delta,
             batch_size=self.batch_size,
             public_size=self.public_size,
-            reproducible_seed=self.reproducible_seed,
+            reproducible_seed=checks.plain(self.reproducible_seed),
         )
         return model, model.plan.ledger()
 
