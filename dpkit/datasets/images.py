@@ -219,10 +219,11 @@ def image_folder(
 ) -> Images:
     """Read the images below a folder, each cut to its central square and resized.
 
-    Labels number the sub-folders of the first level that hold images, in alphabetical order (as in
-    LSUN: one per category); images directly in the folder come first, as a class of their own.
-    A flat folder (CelebA) has label 0 throughout. Deeper nesting, hidden files and files that are
-    no images by their suffix do not matter.
+    Each is turned as its EXIF orientation says, and laid on white where it is transparent. Labels
+    number the sub-folders of the first level that hold images, in alphabetical order (as in LSUN:
+    one per category); images directly in the folder come first, as a class of their own. A flat
+    folder (CelebA) has label 0 throughout. Deeper nesting, hidden files and files that are no
+    images by their suffix do not matter.
 
     Args:
         path: the folder; relative to the working directory unless absolute.
@@ -271,12 +272,16 @@ def _image_files(root: Path) -> list[Path]:
 def _read(file: Path, size: int, mode: str) -> np.ndarray:
     """One image as uint8 (channels, size, size)."""
     with remedied():
-        from PIL import Image
+        from PIL import Image, ImageOps
     try:
-        with Image.open(file) as image:
-            image.load()
+        with Image.open(file) as opened:
+            image = ImageOps.exif_transpose(opened)
             if image.mode.startswith(("I", "F")):
                 raise ValueError(f"pixels of mode {image.mode} have more than 8 bits")
+            if "A" in image.mode or "transparency" in image.info:
+                image = image.convert("RGBA")
+                white = Image.new("RGBA", image.size, "white")
+                image = Image.alpha_composite(white, image)
             side = min(image.size)
             left, top = (image.width - side) // 2, (image.height - side) // 2
             square = image.convert(mode).resize(

@@ -45,6 +45,24 @@ def test_the_central_square_is_kept(tmp_path):
     assert (image_folder(tmp_path, size=10, channels=1).pixels == 200).all()
 
 
+def test_photos_are_turned_as_they_are_shown_and_what_is_transparent_is_white(tmp_path):
+    photo = Image.new("RGB", (20, 20), "black")
+    photo.paste((255, 255, 255), (0, 0, 20, 10))  # the upper half
+    turned = Image.Exif()
+    turned[0x0112] = 6  # to be shown a quarter turn clockwise
+    photo.save(tmp_path / "a.png", exif=turned)
+    paint(tmp_path / "b.png", (9, 0, 0, 0), mode="RGBA")
+    paint(tmp_path / "c.png", (9, 9), mode="LA")
+    Image.new("P", (9, 9), 3).save(tmp_path / "d.gif", transparency=3)
+    paint(tmp_path / "e.png", (9, 8, 7, 255), mode="RGBA")
+    shown = image_folder(tmp_path, size=4).pixels
+    assert (shown[0, :, :, 2:] > 200).all()
+    assert (shown[0, :, :, :2] < 50).all()
+    assert (shown[[1, 3]] == 255).all()
+    assert (shown[2] == 246).all()
+    assert (shown[4] == np.array([9, 8, 7])[:, None, None]).all()
+
+
 def test_no_folder_and_no_images(tmp_path):
     nowhere = tmp_path / "nowhere"
     looked = ".bmp, .gif, .jpeg, .jpg, .png, .ppm, .tif, .tiff, .webp"
