@@ -6,17 +6,26 @@ record into every batch. Noised it is one more release of the same budget.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import prod, sqrt
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    default_collate,
+    default_convert,
+)
 
 from dpkit.common import checks
 from dpkit.datasets import Images
@@ -30,6 +39,8 @@ from dpkit.training.types import Data
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
 COLUMNS = 16  # of labels, each of which is looked at
 FAR = 10  # of images as floats: neither in [-1, 1] nor standardised
+NEIGHBOURS = 64  # first items of a Dataset, of which none may lie in the first one's memory
+ITEMS = "the items of the Dataset must be tensors, arrays or numbers, of images by ToTensor()"
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -45,13 +56,14 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
     Args:
         data: tensors, numpy arrays (memory-mapped ones stay where they are), pandas columns, lists
             of numbers; or one `Images`, one map-style Dataset (read once: what it draws at random
-            is drawn once) or one DataLoader, of which the dataset is taken: batches are drawn by
-            Poisson sampling, for which alone the price holds. One-dimensional integers become
-            int64, as labels are.
+            is drawn once) or one DataLoader, of which the dataset is read, item by item through
+            its collate_fn: batches are drawn by Poisson sampling, for which alone the price
+            holds. One-dimensional integers become int64, as labels are.
 
     Raises:
         TypeError: data of another kind, such as text, a path, a masked or a sparse array.
-        ValueError: no records, parts of different length, numbers that are NaN or infinite.
+        ValueError: no records, parts of different length, numbers that are NaN or infinite, or
+            whole ones beyond int64.
     """
     parts = _parts(data)
     names = ("x", "y", *(f"data[{i}]" for i in range(2, len(parts))))[: len(parts)]
@@ -76,7 +88,7 @@ def held_in(*data: Any) -> list[Any]:
     """What the data were given as; of data sets, what they hold with as many rows as items."""
     found = []
     for x in (getattr(one, "dataset", one) for one in data):
-        parts: list[Any] = tree_leaves(vars(x)) if isinstance(x, Dataset) else [x]
+        parts: list[Any] = tree_leaves(vars(x)) if _is_dataset(x) else [x]
         found += held_in(
             *(part for part in parts if isinstance(part, Dataset) and part is not x)
         )
@@ -102,29 +114,39 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
     if not data:
         raise TypeError("no data were given: pass tensors or arrays with the example first")
     first, *others = data
+    collate: Callable[..., Any] = default_collate
     if isinstance(first, DataLoader):
         warnings.warn(
-            "of the DataLoader the dataset is taken; its sampler, shuffling, batch size and "
-            "collate_fn are not used: batches are drawn by Poisson sampling, which is priced",
+            "of the DataLoader the dataset is read, item by item through collate_fn; its sampler, "
+            "shuffling and batch size are not used: batches are drawn by Poisson sampling, which "
+            "is priced",
             stacklevel=5,
         )
-        first = first.dataset
-    if not isinstance(first, Images | Dataset):
+        first, collate = first.dataset, first.collate_fn
+    if not (isinstance(first, Images) or _is_dataset(first)):
         return data
     if any(part is not None for part in others):
         raise TypeError("a Dataset, DataLoader or Images holds its own labels: leave y out")
-    return (first.pixels, first.labels) if isinstance(first, Images) else _read(first)
+    return (first.pixels, first.labels) if isinstance(first, Images) else _read(first, collate)
 
 
-def _read(dataset: Any) -> tuple[Any, ...]:
-    """All items of a map-style data set, each read once."""
+def _is_dataset(x: Any) -> bool:
+    """Torch's, or another class with a length and items by index that is no array."""
+    items = all(hasattr(type(x), name) for name in ("__getitem__", "__len__"))
+    array = hasattr(x, "shape") or isinstance(x, Sequence | Mapping)
+    return isinstance(x, Dataset) or (items and not array)
+
+
+def _read(dataset: Any, collate: Callable[..., Any]) -> tuple[Any, ...]:
+    """All items of a map-style data set, each read once, and collated by itself."""
     if isinstance(dataset, Subset) and len(set(dataset.indices)) < len(dataset.indices):
         warnings.warn(
             "the Subset has an index twice, and each place counts as a record: the price is that "
             "of one place, not of all that one example is at",
             stacklevel=6,
         )
-    if type(dataset) is TensorDataset:
+    own = collate not in (default_collate, default_convert)
+    if type(dataset) is TensorDataset and not own:
         return dataset.tensors
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise TypeError(
@@ -133,22 +155,38 @@ def _read(dataset: Any) -> tuple[Any, ...]:
         )
     if not len(dataset):
         raise ValueError("there are no records: the Dataset is empty")
-    try:
-        items = torch.utils.data.default_collate(
-            [dataset[index] for index in range(len(dataset))]
-        )
-    except TypeError as error:
+    items = [dataset[index] for index in range(len(dataset))]
+    if isinstance(items[0], Mapping) and not own:
         raise TypeError(
-            "the items of the Dataset must be tensors, arrays or numbers (give an image folder "
-            f"transform=ToTensor()): {error}"
-        ) from error
+            "the items of the Dataset are dictionaries: give its columns, such as data['image'], "
+            "data['label'], as arrays, or a Dataset of (x, y) tuples"
+        )
+    leaves = [leaf for item in items[:NEIGHBOURS] for leaf in tree_leaves(item)[:1]]
+    _warn_of_overlap("items of the Dataset", extents(*leaves[:1]), extents(*leaves[1:]))
+    try:
+        batches = [collate([item]) for item in items] if own else [default_collate(items)]
+        rows = [tuple(x) if isinstance(x, list | tuple) else (x,) for x in batches]
+        if all(isinstance(part, Tensor) for row in rows for part in row):
+            found = tuple(map(torch.cat, zip(*rows, strict=True))) if own else rows[0]
+            if own and any(len(part) != 1 for row in rows for part in row):
+                raise RuntimeError("collate_fn must make one row of one item, batch first")
+            return found
+    except TypeError as error:
+        raise TypeError(f"{ITEMS}: {error}") from error
     except RuntimeError as error:
         raise ValueError(
-            "the items of the Dataset must be of one shape: crop or pad them"
+            f"the items of the Dataset must be of one shape: crop or pad them ({error})"
         ) from error
-    if isinstance(items, dict):
-        raise TypeError("the items of the Dataset are dictionaries: give one of (x, y) tuples")
-    return tuple(items) if isinstance(items, list | tuple) else (items,)
+    raise TypeError(f"{ITEMS}; in place of (x, (a, b)) give (x, a, b)")
+
+
+def _warn_of_overlap(what: str, some: Sequence[Extent], others: Sequence[Extent]) -> None:
+    if meet(some, others):
+        warnings.warn(
+            f"{what} overlap in memory (windows, or one row repeated), and each counts as a "
+            "record: the price is that of one row, not of all that a number is in",
+            stacklevel=7,
+        )
 
 
 def _tensor(name: str, part: Any) -> Tensor:
@@ -164,11 +202,20 @@ def _tensor(name: str, part: Any) -> Tensor:
         except ValueError as error:
             raise ValueError(f"the rows of {name} must be of one shape: {error}") from error
         if array.dtype.kind not in "biuf":
+            remedy = "encode labels as 0..k-1 with a fixed, public list of classes"
+            if isinstance(part, str | Path):
+                remedy = "read the file first, a folder by dpkit.datasets.image_folder"
+            elif hasattr(part, "columns"):
+                remedy = (
+                    f"give columns of numbers, as {name}[columns].to_numpy().astype('float32') "
+                    "(PrivateTable takes texts and categories)"
+                )
+            elif not array.ndim:
+                remedy = (
+                    "give a tensor, an array or a Dataset with a length and items by index"
+                )
             raise TypeError(
-                f"{name} holds {array.dtype} ({type(part).__name__}), not numbers: number labels "
-                "from 0 by a public list of the classes, such as {'cat': 0, 'dog': 1}, give a "
-                "DataFrame's numeric columns (PrivateTable takes all), and read images from a "
-                "folder by dpkit.datasets.image_folder"
+                f"{name} must hold numbers, got {array.dtype} ({type(part).__name__}): {remedy}"
             )
         if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
             array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
@@ -177,15 +224,19 @@ def _tensor(name: str, part: Any) -> Tensor:
         raise TypeError(f"{name} must be a tensor of real numbers, got {part.dtype}")
     if not part.ndim:
         raise ValueError(f"{name} must have the example first, got a single number")
-    part = part.detach()
-    if meet(extents(part[:1]), extents(part[1:])):  # as far apart as any two rows
-        warnings.warn(
-            f"the rows of {name} overlap in memory (windows, or one row repeated), and each row "
-            "counts as a record: the price is that of one row, not of all that a number is in",
-            stacklevel=6,
-        )
-    if part.dtype in (torch.uint16, torch.uint32):  # with which torch computes little
+    part = part.detach()  # whose first two rows are as far apart as any two
+    _warn_of_overlap(f"rows of {name}", extents(part[:1]), extents(part[1:]))
+    if part.dtype in (
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+    ):  # torch computes little with them
         part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
+        if bool((part < 0).any()):
+            raise ValueError(
+                f"{name} holds whole numbers beyond int64: give them as floats, or fewer; "
+                f"{checks.TO_YOURSELF}"
+            )
     return part.long() if part.ndim == 1 and not part.is_floating_point() else part
 
 
@@ -227,13 +278,16 @@ def data_for(
 ) -> Data:
     """What `dpkit.training` draws batches from: of the device and type of `like`, a parameter.
 
-    Where features are small, they move to its GPU. No transform is `signed` for images of bytes.
-    Whole numbers stay so, as tokens do; beside what a generator makes they become floats.
+    Where features are small, they move to its GPU. No transform is `signed` for images of bytes,
+    (records, ..., height, width): type and shape decide that, never a value. Whole numbers in rows
+    stay so, as tokens do; beside what a generator makes they become floats.
     """
     if features.nbytes <= SMALL:
         features = features.to(like.device)
-    is_bytes = features.dtype == torch.uint8 and features.ndim > 1
-    own = signed if transform is None and is_bytes else transform
+    own = transform
+    if transform is None and features.dtype == torch.uint8 and features.ndim > 2:
+        own = signed
+        records.warn_of_dark(features)
     change = partial(changed, transform=own, dtype=like.dtype, whole_numbers=whole_numbers)
     as_they_are = (like.dtype, torch.int64) if whole_numbers else (like.dtype,)
     plain = own is None and features.dtype in as_they_are
@@ -246,20 +300,28 @@ def changed(
     """A batch's features after the draw, in the network's type but for whole numbers that stay."""
     rows = rows if transform is None else transform(rows)
     stays = whole_numbers and not rows.is_floating_point() and rows.dtype != torch.bool
-    return rows if stays else rows.to(dtype)
+    return rows.long() if stays else rows.to(dtype)
 
 
 def examples(data: Data, *, rng: torch.Generator, memory: Sequence[Extent]) -> Tensor:
-    """Four records as a step is given them, or ValueError. Warns of images far outside [-1, 1]."""
+    """Four records as a step is given them, or ValueError."""
     few = torch.arange(4, device=rng.device) % len(data.features)
-    rows = Rows(data, rng=rng, memory=memory).at(few)[0]
-    if rows.is_floating_point() and rows.ndim > 2 and rows.abs().max() > FAR:
+    return Rows(data, rng=rng, memory=memory).at(few)[0]
+
+
+def warn_of_range(real: Tensor, fakes: Tensor, *, given: Tensor) -> None:
+    """Warn of images, or bytes in rows, in another range than the generator's."""
+    remedy = ""
+    if (real.ndim > 2 or given.dtype == torch.uint8) and real.abs().max() > FAR:
+        remedy = "give uint8 of shape (records, channels, height, width), or x / 127.5 - 1"
+    elif real.ndim > 2 and real.min() >= 0 and real.max() <= 1 and fakes.min() < 0:
+        remedy = "give 2 * x - 1, or let the generator end in a sigmoid"
+    if remedy:
         warnings.warn(
-            "images as floats lie far outside the [-1, 1] that generators make: give uint8 images, "
-            f"which are scaled, or x / 127.5 - 1; {checks.TO_YOURSELF}",
+            f"the data's numbers are not in the range that the generator makes, such as [-1, 1]: "
+            f"{remedy}; {checks.TO_YOURSELF}",
             stacklevel=3,
         )
-    return rows
 
 
 LEAST = 0.05  # deviation, of half the range between the bounds: noise may leave less

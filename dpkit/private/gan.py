@@ -32,6 +32,7 @@ from dpkit.private.data import (
     published,
     settled,
     tensors,
+    warn_of_range,
 )
 from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.networks import check_network, check_no_records, check_pair
@@ -221,6 +222,7 @@ class PrivateGan(BaseEstimator):
                 classes=self.classes,
             )
             try_step(generator, critic, real, fakes, *conditions, settings=settings)
+        warn_of_range(real, fakes, given=features)
         gan = new_gan(generator, critic, settings)
         place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         known = {"data": checksum(parts), "seed": self.reproducible_seed} if budget else {}

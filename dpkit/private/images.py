@@ -1,5 +1,6 @@
 """Private synthetic images: fit labelled images once, sample as many as wanted."""
 
+import sys
 from functools import partial
 from typing import Any
 
@@ -75,9 +76,9 @@ class PrivateImages(Priced):
         """Release a model of the images.
 
         Args:
-            x: uint8, or floats in [0, 1]; shape (records, height, width) or (records, channels,
-                height, width). Or `dpkit.datasets.Images`, which hold their labels. The size of
-                an image is public.
+            x: uint8 (read as 0..255), bool, or floats in [0, 1]; shape (records, height, width) or
+                (records, channels, height, width). Or `dpkit.datasets.Images`, a Dataset or a
+                DataLoader, which hold their labels. The size of an image is public.
             y: integers in 0 .. classes - 1, (records,). A class may have no record.
             budget: adds up the runs on these data (see `Budget`).
 
@@ -91,6 +92,12 @@ class PrivateImages(Priced):
         classes = checks.whole(1, classes=self.classes)
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
+        data = sys.modules.get("torch.utils.data")  # arrays need no torch
+        if data and isinstance(x, data.Dataset | data.DataLoader):
+            from dpkit.private.data import labels_for, tensors
+
+            parts = tensors(x, y)
+            x, y = parts[0], labels_for(classes, len(parts[0]), parts)
         pixels, labels = arrays(x, y, classes=classes)
         size = size_of(len(pixels), public_size=self.public_size, delta=self.delta)
         rng = generator(self.reproducible_seed, stream=0)

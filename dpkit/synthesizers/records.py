@@ -1,5 +1,6 @@
 """What synthesizers share: labelled images in [0, 1], and the noise on their sums."""
 
+import warnings
 from hashlib import sha256
 from typing import Any
 
@@ -14,6 +15,7 @@ from dpkit.privacy.mechanisms.base import NoGuarantee, check_noise
 
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int64]
+DARK = 32  # of 256
 AT_ONCE = 2**26  # bytes that are copied together, where records are not laid out in order
 
 
@@ -59,11 +61,11 @@ def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:
     checks.array(x=x, y=y)
     try:
         pixels = np.asarray(x)
-    except ValueError as error:
-        raise ValueError(f"the images of x must be of one shape: {error}") from error
-    if pixels.dtype != np.uint8 and pixels.dtype.kind != "f":
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the images of x must be numbers of one shape: {error}") from error
+    if pixels.dtype != np.uint8 and pixels.dtype.kind not in "bf":
         raise ValueError(
-            f"x must be uint8 or floats in [0, 1], got {pixels.dtype}; 0..255 are "
+            f"x must be uint8, bool or floats in [0, 1], got {pixels.dtype}; 0..255 are "
             "x.astype('uint8'), and dpkit.datasets.image_folder reads a folder of images"
         )
     if pixels.ndim not in (3, 4) or not all(pixels.shape[1:]):
@@ -78,13 +80,27 @@ def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:
         )
     if pixels.dtype.kind == "f":
         _check_unit("x", pixels)
+    if pixels.dtype == np.uint8:
+        warn_of_dark(pixels)
     return pixels, checked_labels(y, classes=classes, records=len(pixels), name="y")
 
 
 def in_unit(pixels: np.ndarray) -> Floats:
     """As floats in [0, 1], (records, channels, height, width)."""
     pixels = pixels[:, None] if pixels.ndim == 3 else pixels
-    return pixels / np.float32(255) if pixels.dtype == np.uint8 else pixels
+    top = {"u": np.float32(255), "b": np.float32(1)}.get(pixels.dtype.kind)
+    return pixels if top is None else pixels / top
+
+
+def warn_of_dark(pixels: Any) -> None:
+    """Warn of images of bytes that look like masks or levels, and are read as 0..255."""
+    few = pixels[:1000]
+    if len(few) and few.max() < DARK:
+        warnings.warn(
+            f"images of uint8 are read as 0..255, and the first {len(few)} lie below {DARK}: give "
+            f"masks as bool, and k levels as floats, x / (k - 1); {checks.TO_YOURSELF}",
+            stacklevel=4,
+        )
 
 
 def checksum(*parts: np.ndarray) -> str:

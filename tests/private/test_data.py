@@ -1,6 +1,5 @@
 """What a user has as data becomes tensors, or is refused with a sentence."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,18 @@ from scipy.sparse import csr_array, csr_matrix
 from torch.utils.data import ChainDataset, DataLoader, Dataset, Subset, TensorDataset
 
 from dpkit import datasets
-from dpkit.private.data import checksum, data_for, examples, labels_for, signed, tensors
+from dpkit.private.data import (
+    checksum,
+    data_for,
+    examples,
+    labels_for,
+    signed,
+    tensors,
+    warn_of_range,
+)
 
 X, Y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 1, 0], dtype=np.int32)
-Y4 = torch.zeros(4, dtype=torch.int64)
+X4, Y4 = torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)
 
 
 class Squares(Dataset):
@@ -62,9 +69,38 @@ def test_a_dataset_is_read_once():
 
 def test_of_a_data_loader_the_dataset_is_taken_and_that_is_said():
     held = TensorDataset(torch.tensor(X), torch.tensor(Y))
-    with pytest.warns(UserWarning, match="batch size and collate_fn are not used"):
+    with pytest.warns(UserWarning, match="shuffling and batch size are not used"):
         x, _ = tensors(DataLoader(held, batch_size=2, shuffle=True))
     assert x.tolist() == X.tolist()
+    loader = DataLoader(held, collate_fn=lambda rows: (rows[0][0][None] + 7, rows[0][1][None]))
+    with pytest.warns(UserWarning, match="item by item through collate_fn"):
+        x, y = tensors(loader)
+    assert x.tolist() == (X + 7).tolist()
+    assert y.tolist() == Y.tolist()
+    for wrong in (lambda rows: (rows[0][0],), lambda rows: rows[0][0][None, :2].expand(2, 2)):
+        with pytest.raises(ValueError, match="one row of one item"):
+            tensors(DataLoader(held, collate_fn=wrong))
+
+
+class Windows:
+    """As a data set of another library: no class of torch's, and its items share memory."""
+
+    def __init__(self, step):
+        self.step, self.held = step, torch.arange(40.0)
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return self.held[self.step * index :][:4], index
+
+
+def test_items_of_another_library_are_read_and_those_that_share_numbers_are_warned_of(recwarn):
+    x, y = tensors(Windows(4))
+    assert x[:, 0].tolist() == [4 * index for index in y.tolist()]
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="items of the Dataset overlap in memory"):
+        tensors(Windows(2))
 
 
 def test_the_kits_own_images_are_taken():
@@ -75,34 +111,50 @@ def test_the_kits_own_images_are_taken():
     assert y.tolist() == images.labels.tolist()
 
 
-@pytest.mark.parametrize(("given", "taken"), [("u2", torch.int32), ("u4", torch.int64)])
-def test_whole_numbers_with_which_torch_computes_little_become_wider(given, taken):
-    (numbers,) = tensors(np.array([[0, 1], [2, np.iinfo(given).max]], dtype=given))
-    assert numbers.dtype == taken
-    assert numbers.tolist() == [[0, 1], [2, np.iinfo(given).max]]
+@pytest.mark.parametrize("given", ["u2", "u4", "u8"])
+def test_whole_numbers_with_which_torch_computes_little_become_wider(given):
+    most = min(np.iinfo(given).max, 2**63 - 1)
+    (numbers,) = tensors(np.array([[0, 1], [2, most]], dtype=given))
+    assert numbers.dtype == (torch.int32 if given == "u2" else torch.int64)
+    assert numbers.tolist() == [[0, 1], [2, most]]
+    with pytest.raises(ValueError, match=r"beyond int64.*keep it to yourself"):
+        tensors(np.array([[2**63]], dtype="u8"))
 
 
-def test_bytes_become_floats_and_other_data_stay():
-    pixels = torch.tensor([[0, 255]], dtype=torch.uint8)
-    of = partial(data_for, labels=Y4[:1], like=torch.zeros(1), public_size=1)
-    found = of(pixels).transform
-    assert found is not None
-    assert found(pixels).tolist() == signed(pixels).tolist() == [[-1, 1]]
-    assert of(torch.zeros(1, 2)).transform is None
+def read(features, *, whole_numbers=True, transform=None):
+    """Four records as a step is given them."""
+    more = {"transform": transform, "whole_numbers": whole_numbers}
+    data = data_for(features, Y4, like=torch.zeros(1), public_size=4, **more)
+    return examples(data, rng=torch.Generator().manual_seed(0), memory=())
 
 
-def test_images_as_floats_up_to_255_are_warned_of_once_and_others_and_tables_are_not(recwarn):
-    def shape_of(features, transform=None):
-        data = data_for(features, Y4, like=torch.zeros(1), public_size=4, transform=transform)
-        return tuple(examples(data, rng=torch.Generator().manual_seed(0), memory=()).shape[1:])
+def test_type_and_shape_decide_how_numbers_are_read_and_no_value_does():
+    pixels = torch.arange(0, 256, 17, dtype=torch.uint8).reshape(4, 1, 2, 2)
+    assert torch.equal(read(pixels), signed(pixels))
+    with pytest.warns(UserWarning, match="first 4 lie below 32.*masks as bool.*keep it to"):
+        assert torch.equal(read(pixels // 128), signed(pixels // 128))
+    for kind in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        for rows in (pixels.flatten(1) // 2, pixels.flatten(1) // 128):
+            tokens, numbers = read(rows.to(kind)), read(rows.to(kind), whole_numbers=False)
+            assert (tokens.dtype, numbers.dtype) == (torch.int64, torch.float32)
+            assert tokens.tolist() == numbers.tolist() == rows.tolist()
+    assert read(pixels > 0).tolist() == (pixels > 0).float().tolist()
+    assert data_for(X4, Y4, like=torch.zeros(1), public_size=4).transform is None
 
+
+def test_images_in_another_range_than_the_generators_are_warned_of_and_tables_are_not(recwarn):
     pixels = torch.arange(256.0).reshape(4, 1, 8, 8)
-    with pytest.warns(UserWarning, match=r"far outside.*uint8 images.*keep it to") as seen:
-        assert shape_of(pixels) == (1, 8, 8)
-    assert len(seen) == 1
-    shape_of(pixels, transform=signed)
-    for other in (signed(pixels), pixels.byte(), pixels / 40 - 3, pixels.reshape(4, 64)):
-        shape_of(other)
+    tanh, sigmoid = signed(pixels), pixels / 255
+    for real, words in ((pixels, "give uint8 of shape"), (sigmoid, r"give 2 \* x - 1.*sigmoid")):
+        with pytest.warns(UserWarning, match=rf"not in the range.*{words}.*keep it to"):
+            warn_of_range(real, tanh, given=real)
+    flat = pixels.byte().flatten(1)
+    with pytest.warns(UserWarning, match="give uint8 of shape"):
+        warn_of_range(flat.float(), tanh, given=flat)
+    recwarn.clear()
+    for real in (tanh, pixels / 40 - 3, pixels.flatten(1), sigmoid.flatten(1)):
+        warn_of_range(real, tanh, given=real)
+    warn_of_range(sigmoid, sigmoid, given=sigmoid)
     assert not recwarn.list
 
 
@@ -110,31 +162,33 @@ def test_images_as_floats_up_to_255_are_warned_of_once_and_others_and_tables_are
     ("data", "kind", "words"),
     [
         ((), TypeError, "no data were given"),
-        ((pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}),), TypeError, "DataFrame's numeric columns"),
+        ((pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}),), TypeError, r"x\[columns\].to_numpy\(\)"),
         (((X, Y),), TypeError, "each part of the data by itself"),
         (({"x": X},), TypeError, "got dict"),
         (([[1.0], [1.0, 2.0]],), ValueError, "one shape"),
         ((None, Y), TypeError, "got NoneType"),
-        ((X, ["cat", "dog", "dog", "cat"]), TypeError, "number labels from 0"),
-        ((X, np.array([None, 1, 2, 3], dtype=object)), TypeError, "not numbers"),
+        ((X, ["cat", "dog", "dog", "cat"]), TypeError, "encode labels as 0"),
+        ((X, np.array([None, 1, 2, 3], dtype=object)), TypeError, "must hold numbers"),
         ((X, Y[:3]), ValueError, "equally many records"),
         *((none, ValueError, "there are no records") for none in ((X[:0],), (X[:0], Y[:0]), ([],))),
         ((X, Y[:0]), ValueError, "equally many records"),
-        (("pictures",), TypeError, "not numbers.*from a folder by dpkit.datasets.image_folder"),
-        ((Path("pictures"),), TypeError, "from a folder by dpkit.datasets.image_folder"),
+        (("pictures",), TypeError, "must hold numbers.*a folder by dpkit.datasets.image_folder"),
+        ((Path("pictures"),), TypeError, "a folder by dpkit.datasets.image_folder"),
         ((np.ma.masked_array(X, X == 7),), TypeError, "x is a masked array"),
         ((X, np.ma.masked_array(Y, Y == 1)), TypeError, "y is a masked array"),
         *(((of(X),), TypeError, r"x is sparse.*toarray\(\)") for of in (csr_matrix, csr_array)),
         ((np.array(3.0),), ValueError, "example first"),
         ((np.where(X == 7, np.nan, X),), ValueError, "first in record 2"),
         ((np.where(X == 0, np.inf, X),), ValueError, "NaN or infinite"),
-        ((X * 1j,), TypeError, "not numbers"),
+        ((X * 1j,), TypeError, "must hold numbers"),
         ((torch.tensor(X * 1j),), TypeError, "real numbers"),
         ((torch.eye(4).to_sparse(),), TypeError, r"x is sparse.*to_dense\(\)"),
         ((TensorDataset(torch.zeros(0, 2)),), ValueError, "there are no records"),
         ((Subset(Squares(), []),), ValueError, "there are no records"),
         ((ChainDataset([]),), TypeError, "IterableDataset"),
-        ((Squares(lambda index: {"x": 1}),), TypeError, "dictionaries"),
+        ((Squares(lambda index: {"x": 1}),), TypeError, r"dictionaries.*data\['image'\]"),
+        ((Squares(lambda index: (X[0], (index, 1))),), TypeError, r"give \(x, a, b\)"),
+        ((iter(X),), TypeError, "a Dataset with a length"),
         ((Squares(lambda index: object()),), TypeError, "ToTensor"),
         ((Squares(lambda index: torch.zeros(index)),), ValueError, "one shape"),
         ((Squares(), Y), TypeError, "leave y out"),

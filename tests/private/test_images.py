@@ -93,6 +93,31 @@ def test_the_price_is_what_was_asked_for_and_the_statement_names_what_was_done(m
     assert "Noise was drawn from a fixed seed" in seeded
 
 
+def test_images_of_two_values_are_read_by_their_type():
+    """0/1 as bool are 0 and 1; as bytes they are dark pixels, which is warned of."""
+    x, y = made_up(200)
+    means = [images_of(epsilon=1e4).fit(b, y).sample(y).mean() for b in (x > 99, (x > 99) / 1.0)]
+    assert means[0] == pytest.approx(means[1], abs=0.03)
+    with pytest.warns(UserWarning, match=r"first 200 lie below 32.*keep it to yourself"):
+        images_of().fit((x > 99).astype(np.uint8), y)
+
+
+@pytest.mark.torch
+def test_a_data_set_of_torch_is_read():
+    from torch import from_numpy
+    from torch.utils.data import TensorDataset
+
+    x, y = made_up()
+    held = TensorDataset(from_numpy(x), from_numpy(y))
+    seeded = images_of(reproducible_seed=0)
+    wanted, found = (seeded.fit(*data).sample(y, reproducible_seed=0) for data in ((x, y), (held,)))
+    np.testing.assert_allclose(found, wanted)
+    with pytest.raises(ValueError, match="got 3 parts"):
+        images_of().fit(TensorDataset(*held.tensors, held.tensors[1]))
+    with pytest.raises(TypeError, match="leave y out"):
+        images_of().fit(held, y)
+
+
 def test_a_class_may_have_no_record_and_the_data_none():
     x, y = made_up()
     for images, labels, size in ((x, y * 0, None), (x[:0], y[:0], 50)):
@@ -158,14 +183,16 @@ BYTES, LABELS = made_up()
         (with_pixel(-1e-9), r"\[0, 1\], and record 7"),
         (with_pixel(np.nan), r"record 7 does not, or holds NaN.*filled in"),
         (with_pixel(np.inf), r"record 7 does not, or holds NaN"),
-        (BYTES.astype(np.int64), r"uint8 or floats in \[0, 1\], got int64; .*astype\('uint8'\)"),
-        (BYTES > 100, "uint8 or floats"),
+        (
+            BYTES.astype(np.int64),
+            r"uint8, bool or floats in \[0, 1\], got int64; .*astype\('uint8'\)",
+        ),
         (BYTES.reshape(60, -1), r"must have shape .*got \(60, 30\); .*x.reshape"),
         (BYTES[:, :, :, :0], "must have shape"),
         ("folder", "got <U6.*dpkit.datasets.image_folder reads a folder"),
         (Path("folder"), "dpkit.datasets.image_folder reads a folder"),
         (BYTES[:50], r"must be integers of shape \(50,\)"),
-        ([[[1.0]], [[1.0, 2.0]]], "must be of one shape"),
+        ([[[1.0]], [[1.0, 2.0]]], "must be numbers of one shape"),
         (np.zeros((60, 8, 6, 1), np.uint8), r"x.transpose\(0, 3, 1, 2\)"),
         (np.zeros((60, 8, 6, 3), np.uint8), r"x.transpose\(0, 3, 1, 2\)"),
     ],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from small_networks import FLAT, X, Y, begun, classifier, each, private_of, run
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector
 
@@ -156,7 +157,8 @@ def test_the_statement_says_that_there_is_a_seed_and_whose_size_is_public():
 
 
 def test_images_of_bytes_become_floats_between_minus_one_and_one():
-    _, _, batch = begun(torch.randint(256, (200, 64), dtype=torch.uint8))
+    images = torch.randint(256, (200, 8, 8), dtype=torch.uint8)
+    _, _, batch = begun(images, net=nn.Sequential(nn.Flatten(), classifier()))
     assert batch.dtype == torch.float32
     assert -1 <= batch.min() < 0 < batch.max() <= 1
 
