@@ -31,6 +31,7 @@ from dpkit.private.networks import (
     check_no_records,
     check_optimizer,
     guard,
+    hold,
     own_step,
     try_step,
 )
@@ -327,6 +328,7 @@ class Private:
         self, name: Any, of: PerExampleOf, *rows: Tensor, loss: RowLoss | None = None
     ) -> None:
         """A step that is sure to run, charged before it does."""
+        hold(self.net)  # though the loop calls net.train()
         watched = self._look(name, of, *rows, loss=loss)
         settle(self.optimizer)
         self._weights.look()

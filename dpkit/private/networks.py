@@ -30,7 +30,7 @@ def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
     """TypeError: it is no network to train in single or double precision on one device.
 
     Or, where it must keep them apart, a layer in which the examples of a batch meet. ValueError: no
-    parameter requires gradients.
+    parameter requires gradients, or one holds NaN (or, where it is trained, an infinite number).
     """
     if not isinstance(network, nn.Module):
         raise TypeError(f"{name} must be a torch.nn.Module, got {type(network).__name__}")
@@ -44,6 +44,30 @@ def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
         raise type(error)(f"{name}: {error}") from error
     if len({parameter.device for parameter in network.parameters()}) > 1:
         raise TypeError(f"{name} lies on several devices: move it to one")
+    for place, p in network.named_parameters():
+        if bool((~p.isfinite() if p.requires_grad else p.isnan()).any()):
+            raise ValueError(
+                f"{name}: parameter {place} holds NaN or infinite numbers: load or initialise it "
+                "again"
+            )
+
+
+def in_training(network: nn.Module) -> nn.Module:
+    """The network in training mode, but for what normalises by running statistics.
+
+    Of a network that `check_network` has taken that was in evaluation mode, in which it keeps
+    examples apart: there it stays, whatever train() is called on around it.
+    """
+    network.train()
+    hold(network)
+    return network
+
+
+def hold(network: nn.Module) -> None:
+    """Keep in evaluation mode what normalises by running statistics."""
+    for module in network.modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase):
+            module.eval()
 
 
 def check_optimizer(optimizer: Any, net: nn.Module) -> None:
@@ -210,10 +234,18 @@ def check_pair(
     made = partial(_tried, "generator", generator, how=how)
     fakes = made(*inputs)
     if tuple(fakes.shape) != (4, *shape):
+        remedy = "let the generator end in that shape (are generator and critic swapped?)"
+        if shape == (*fakes.shape[2:], *fakes.shape[1:2]):
+            axes = (0, len(shape), *range(1, len(shape)))
+            remedy = (
+                f"x.permute{axes} puts the data's channels first (x.transpose{axes} in NumPy)"
+            )
         raise ValueError(
             f"the generator must make {(4, *shape)}, as an example of the data is {shape}, got "
-            f"{tuple(fakes.shape)}; reshape one of the two (are generator and critic swapped?)"
+            f"{tuple(fakes.shape)}; {remedy}"
         )
+    if not fakes.isfinite().all():
+        raise ValueError("the generator makes NaN or infinite numbers from latents")
     other = made(*(x[[3, 1, 2, 3]] for x in inputs))  # the first row as the last
     rough = (
         0.0 if torch.equal(fakes, made(*inputs)) else 1e-4
@@ -251,8 +283,14 @@ def _tried(name: str, network: nn.Module, *inputs: Any, how: str) -> torch.Tenso
     """Its output in evaluation mode, of the same random numbers each time."""
     try:
         with torch.no_grad(), draws_put_back(next(network.parameters()).device):
-            return network.eval()(*inputs)
+            output = network.eval()(*inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise ValueError(
             f"the {name} does not run on {how} ({error}; are generator and critic swapped?)"
         ) from error
+    if not isinstance(output, torch.Tensor):
+        raise TypeError(
+            f"the {name} must return one tensor, got {type(output).__name__}: wrap it in a module "
+            "that returns the tensor alone, such as its output[0] or output['logits']"
+        )
+    return output

@@ -177,8 +177,8 @@ class RowLoss(nn.Module):
             except (RuntimeError, TypeError, IndexError) as error:
                 shapes = ", ".join(f"{tuple(row.shape)} {row.dtype}" for row in rows)
                 raise ValueError(
-                    f"the loss does not run on rows of {shapes}: {error}; this step was not "
-                    f"charged; {checks.TO_YOURSELF}"
+                    f"the loss does not run on rows of {shapes}: {error}; "
+                    f"{_remedy(error, rows[0])}this step was not charged; {checks.TO_YOURSELF}"
                 ) from None
         losses = unsupported.one_each(losses, len(rows[0]))
         own = [p for p in self.net.parameters() if p.requires_grad]
@@ -211,6 +211,17 @@ class RowLoss(nn.Module):
         same = independence.equal(before[1:], after[1:])
         if not same or (last and independence.moved_by(run, rows, before) is not None):
             raise MixesExamples(independence.MEETING.format(row=last if same else 0))
+
+
+def _remedy(error: Exception, rows: Tensor) -> str:
+    """What rows of such a type or shape want, as part of a sentence; empty where none knows."""
+    if "type" in str(error) and not rows.is_floating_point():
+        return (
+            "whole numbers stay so, as tokens for nn.Embedding, and as features need "
+            "transform=lambda x: x.float(); "
+        )
+    last = "channels" in str(error) and rows.shape[3:] in ((1,), (3,), (4,))
+    return "channels come first: give x.permute(0, 3, 1, 2); " if last else ""
 
 
 def itself(losses: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from small_networks import Critic, Generator, X, Y, pair, private_of
 from torch import nn
+from torch.nn.functional import one_hot
 
 from dpkit import Budget
 from dpkit.audit.training.step_check import check_step
@@ -20,7 +21,7 @@ from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import release
 from dpkit.private.gan_step import new_gan, step
 from dpkit.private.plan import LOSSES, gan_settings
-from dpkit.training import generator_on
+from dpkit.training import generator_on, seeded
 from dpkit.training.checkpoint import read_saved
 
 CPU = torch.device("cpu")
@@ -35,9 +36,30 @@ def fitted():
     return gan_of().fit(X, Y, steps=6)
 
 
+class Pretrained(nn.Module):
+    """A critic of one_hot labels and of features that a frozen backbone, in eval(), normalises."""
+
+    def __init__(self):
+        super().__init__()
+        with seeded(0):
+            self.backbone = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.BatchNorm1d(32))
+            self.backbone(torch.rand_like(X))
+            self.head = nn.Sequential(nn.Linear(42, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.backbone.eval().requires_grad_(False)
+
+    def forward(self, images, labels):
+        return self.head(torch.cat((self.backbone(images), one_hot(labels, 10)), 1))
+
+
+CRITICS = pytest.mark.parametrize("critic", [lambda: pair()[1], Pretrained])
+SLOW_WAY = pytest.mark.filterwarnings("ignore:.*goes through torch.func")
+
+
+@SLOW_WAY
+@CRITICS
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_short_fit_releases_finite_samples(loss):
-    gan = gan_of(loss=loss, betas=[0, 0.999]).fit(X, Y, steps=4)
+def test_a_short_fit_releases_finite_samples(loss, critic):
+    gan = gan_of(Generator(), critic(), loss=loss, betas=[0, 0.999]).fit(X, Y, steps=4)
     assert tuple(gan.settings_["betas"]) == (0, 0.999)
     samples = gan.sample([0, 1, 2, 2])
     assert samples.shape == (4, 1, 8, 8)
@@ -46,8 +68,10 @@ def test_a_short_fit_releases_finite_samples(loss):
     assert gan.plan_.ledger()[0].count == len(gan.curves_) == 4
 
 
+@SLOW_WAY
+@CRITICS
 @pytest.mark.parametrize("loss", LOSSES)
-def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, monkeypatch):
+def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, critic, monkeypatch):
     """A replaced record, in image and label; and nothing else of the step depends on it."""
     sums = []
 
@@ -62,10 +86,12 @@ def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, m
     for changed in (False, True):
         if changed:
             x[4], y[4] = -40 * x[4], (y[4] + 3) % 10
-        gan = new_gan(*pair(), settings)
+        gan = new_gan(pair()[0], critic(), settings)
+        held = [buffer.clone() for buffer in gan.discriminator.buffers()]
         rng = generator_on(CPU, reproducible_seed=0)
         for index in range(2):
             step(gan, x, y, settings=settings, index=index, rng=rng)
+        assert all(map(torch.equal, held, gan.discriminator.buffers()))
         generators.append(torch.cat([p.flatten() for p in gan.averaged_net.parameters()]))
     moved = [(sums[i] - sums[i + 2]).norm() for i in range(2)]
     assert all(0 < distance <= 2 * 0.3 * (1 + 1e-5) for distance in moved)

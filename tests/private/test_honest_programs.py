@@ -207,12 +207,28 @@ def frozen_backbone(seed):
     return run(private_of(net, *rows(seed)), each(net)) | {"kept": net[0].weight.equal(before)}
 
 
-@program(**SIX_STEPS)
+@program(**SIX_STEPS, kept=True)
 def frozen_batch_norm(seed):
-    """The frozen extractor, in evaluation mode, holds batch normalisation that saw public rows."""
+    """The frozen extractor, in evaluation mode, holds batch normalisation that saw public rows.
+
+    The loop calls net.train() before each step.
+    """
     extractor = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU())
     extractor(rows(seed + 1)[0])
+    before = extractor[1].running_mean.clone()
     net = nn.Sequential(extractor.eval().requires_grad_(False), nn.Linear(8, 2))
+    private = private_of(net, *rows(seed))
+    for x, y in private:
+        net.train()
+        private.step(each(net), x, y)
+    return facts(private, kept=extractor[1].running_mean.equal(before))
+
+
+@program(**SIX_STEPS)
+def transformer_in_training_mode(seed):
+    """An encoder layer as torch makes it, with dropout in its attention."""
+    layers = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), nn.Flatten(), nn.Linear(12, 2)
+    net = nn.Sequential(nn.Unflatten(1, (2, 3)), nn.Linear(3, 6), *layers)
     return run(private_of(net, *rows(seed)), each(net))
 
 

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from small_networks import (
     run,
 )
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, one_hot
 
 from dpkit import PrivateImages, PrivateTable
 
@@ -101,6 +101,20 @@ def test_optimizers_that_are_not_stepped_here(make, words):
         private_of(net := classifier(), optimizer=make(net))
 
 
+nan, inf = math.nan, math.inf
+
+
+class Only(nn.Module):
+    """A function of the networks' inputs, and a parameter that may be anything."""
+
+    def __init__(self, function, weight=1.0):
+        super().__init__()
+        self.function, self.weight = function, nn.Parameter(torch.tensor(weight))
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
 class Wrapped(nn.DataParallel):
     def __init__(self, module):
         nn.Module.__init__(self)
@@ -114,6 +128,7 @@ class Wrapped(nn.DataParallel):
         (nn.Flatten(), "no parameters"),
         (nn.Linear(64, 10).requires_grad_(False), "no parameters"),
         (nn.Linear(64, 10).half(), "float16"),
+        (Only(None, nan), "net: parameter weight holds NaN"),
         (nn.Linear(64, 10).bfloat16(), "bfloat16"),
         (Wrapped(nn.Linear(64, 10)), "its .module"),
         (nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10)), "BatchNorm1d"),
@@ -166,6 +181,18 @@ class Norm(Generator):
         return images - images.mean(0)
 
 
+def counted(classes):
+    """A critic that sees one of so many classes; of those in the batch, where that is None."""
+    count = () if classes is None else (classes,)
+
+    def score(critic, images, labels):
+        return critic(torch.cat((images.flatten(1), one_hot(labels, *count)), 1))
+
+    critic = Critic(classes or 10)
+    critic.forward = partial(score, critic.body)
+    return critic
+
+
 @pytest.mark.parametrize(
     ("gan", "words"),
     [
@@ -197,6 +224,16 @@ class Norm(Generator):
         (lambda: gan_of(device="gpu"), "device must be"),
         (lambda: gan_of(reproducible_seed="0"), "reproducible_seed"),
         (lambda: gan_of(Norm(), Critic()), "depends on other rows"),
+        (lambda: gan_of(Generator(), Only(lambda *rows: rows)), "critic must return one tensor"),
+        (lambda: gan_of(Only(lambda *_: {"x": X[:4]}), Critic()), r"got dict.*\['logits'\]"),
+        (lambda: gan_of(Only(lambda *_: X[:4], nan), Critic()), "generator: parameter weight"),
+        (lambda: gan_of(Generator(), Only(lambda *_: X[:4], inf)), "critic: parameter weight"),
+        (
+            lambda: gan_of(Only(lambda *_: torch.full((4, 1, 8, 8), nan))),
+            "NaN or infinite numbers from latents",
+        ),
+        (lambda: gan_of(Generator(), counted(None)), r"one_hot\(y\) for one_hot\(y, k\)"),
+        (lambda: gan_of(Generator(), counted(9)), "Class values must be smaller"),
     ],
 )
 def test_gans_that_cannot_be_trained(gan, words):
@@ -239,6 +276,13 @@ def test_labels_that_there_are_none_of(labels):
 def test_data_of_another_shape_than_the_generator_makes_or_with_holes():
     with pytest.raises(ValueError, match="an example of the data is"):
         gan_of().fit(FLAT, Y, steps=6)
+    with pytest.raises(ValueError, match=r"x.permute\(0, 3, 1, 2\) puts.*channels first"):
+        gan_of().fit(X.permute(0, 2, 3, 1), Y, steps=6)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 10))
+    for data, words in ((X.permute(0, 2, 3, 1), "channels come first"), ((X > 0).int(), "x.float")):
+        net, private, x, y = begun(data, Y, net=net)
+        with pytest.raises(ValueError, match=f"{words}.*was not charged"):
+            private.step(each(net), x, y)
     with pytest.raises(ValueError, match="NaN"):
         gan_of().fit(np.full((50, 1, 8, 8), np.nan), np.zeros(50, int), steps=6)
 

@@ -19,8 +19,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.functional import one_hot
 from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.overrides import TorchFunctionMode
 
 from dpkit.training.gradients.layers import (
     KINDS,
@@ -55,7 +57,11 @@ class Functional:
     loss: Callable[..., Tensor]
     inputs: tuple[Tensor, ...]
     reason: str | None = None  # why the fast way was not taken
+    randomness: str = "different"  # of each example's draws, such as dropout's; or "error"
     _norms: list[Tensor] = field(default_factory=list)  # of the last `norms`, chunk by chunk
+    _drawn: list[Tensor] = field(
+        default_factory=list
+    )  # states before and after a pass's draws
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -80,11 +86,18 @@ class Functional:
         )  # gradients; inputs and outputs (about as
         one += WIDER * sum(x[:1].numel() for x in self.inputs)  # much) must fit beside them
         rows = max(at_most // max(one, 1), 1)
+        device = self.parameters[0].device
+        draws: Any = torch if device.type == "cpu" else torch.get_device_module(device)
+        if len(self._drawn) > 1 and not torch.equal(*self._drawn):
+            draws.set_rng_state(self._drawn[0])  # so that each pass has the same draws
+        before = draws.get_rng_state()
         for start in range(0, len(self.inputs[0]), rows):
             part = [x[start : start + rows] for x in self.inputs]
-            with as_it_was(self.network), explained(self.network, self.reason):
-                chunk = vmap(function, (None, *[0] * len(part)))(values, *part)
+            each = vmap(function, (None, *[0] * len(part)), randomness=self.randomness)
+            with as_it_was(self.network), explained(self.network, self.reason), OneHot():
+                chunk = each(values, *part)
             yield chunk
+        self._drawn[:] = before, draws.get_rng_state()
 
     def _one(self, values: dict[str, Tensor], *rows: Tensor) -> Tensor:
         def call(*inputs: Tensor) -> Tensor:
@@ -152,6 +165,20 @@ class Functional:
                 total += clamped(gradient, bound, whole[start:stop]).sum(0)
             start = stop
         return [s.to(b.dtype) for s, b in zip(sums, bounds, strict=True)], whole
+
+
+class OneHot(TorchFunctionMode):
+    """Inside the block `one_hot(y, k)` compares: torch's own looks at values, which vmap refuses.
+
+    A label outside of 0..k-1, which torch's own refuses as plain passes run first, is a row of 0.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func is one_hot and (count := [*args[1:], *(kwargs or {}).values()]):
+            return (args[0][..., None] == torch.arange(*count, device=args[0].device)).long()
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

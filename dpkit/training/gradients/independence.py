@@ -204,7 +204,13 @@ def moved_by(
             LookupError,
             AssertionError,
         ):  # it takes no such values
-            after = run(*(_extreme(x, row, scale) for x in inputs))
+            try:
+                after = run(*(_extreme(x, row, scale) for x in inputs))
+            except RuntimeError as error:
+                raise MixesExamples(
+                    f"{error}, as soon as one example takes the largest or smallest values of its "
+                    "batch: a size follows from the batch, as in one_hot(y) for one_hot(y, k)"
+                ) from error
         if len(after) != len(before) or not equal(before[others], after[others]):
             return row
     few = [x[:FEW] for x in inputs]
@@ -302,7 +308,11 @@ class SameDraws(TorchDispatchMode):
         if isinstance(argument, list) and argument[:1] == [self.rows - 1]:
             return [self.rows, *argument[1:]]
         if isinstance(argument, Tensor) and argument.dim() and len(argument) == self.rows - 1:
-            return torch.cat((argument, argument[-1:]))
+            # laid out alike, as numbers are drawn in the order of the memory
+            order = sorted(range(argument.dim()), key=argument.stride, reverse=True)
+            own, first = argument.permute(order), order.index(0)
+            whole = torch.cat((own, own.narrow(first, -1, 1)), first)
+            return whole.permute([order.index(i) for i in range(argument.dim())])
         return argument
 
 

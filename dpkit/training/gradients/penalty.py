@@ -240,7 +240,7 @@ def by_functional(
         return score(fake_row) - score(real_row) + weight * (gradient.norm() - 1).square()
 
     inputs = (real, fake, between, *conditions)
-    return functional.computed(Functional(critic, one, inputs, reason))
+    return functional.computed(Functional(critic, one, inputs, reason, randomness="error"))
 
 
 _one_at_a_time = Lock()  # a process has one level of forward-mode differentiation

@@ -26,11 +26,14 @@ PARALLEL = {
 }
 ONE = "it must run on a batch of one example, under torch.func.vmap, without looking at values"
 
-LOOP = "write its cell with nn.Linear, in a loop over time"
+LOOP = (
+    "take DPLSTM, DPGRU or DPRNN of opacus.layers, or write its cell with nn.Linear, in a loop "
+    "over time"
+)
 INSTEAD = {  # words of torch's message: what to write instead
     ("random",): (
-        "it draws random numbers, which goes only where all layers are known as products; call "
-        "eval() on it, or replace those that are not"
+        "it draws random numbers, which would differ from pass to pass of one loss; call eval() on "
+        "it, or leave it out"
     ),
     ("autograd.function",): (
         "a checkpoint needs use_reentrant=False, an own autograd.Function setup_context and "
@@ -226,7 +229,7 @@ def check(network: nn.Module) -> None:
         kind = KINDS.get(type(module))
         if kind is None or not own.keys() <= {"weight", "bias"}:
             raise UnsupportedLayer(
-                f"per-example gradients of {module} are not known as products"
+                f"per-example gradients of {named(module)} are not known as products"
             )
         if reason := kind.refused(module):
             raise UnsupportedLayer(f"{module} has no per-example gradients here: {reason}")

@@ -8,6 +8,7 @@ import pytest
 import torch
 from per_example_tests import Calls, normal, squares
 from torch import nn
+from torch.nn.functional import one_hot
 
 from dpkit.papers.adadp.noise_shapes import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping
@@ -53,6 +54,70 @@ def test_one_record_keeps_to_the_bound_where_terms_cancel(size, layer):
 
     sums = clipped_sum(partial(per_example, network, loss), inputs, rule=FlatClipping(1.0)).sums
     assert length(sums) <= 1 + 1e-4
+
+
+ROWS, KINDS = normal(7, 6, std=9.0), torch.tensor([0, 2, 1, 1, 0, 2, 2])
+
+
+def frozen_norm():
+    backbone = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU())
+    backbone(normal(50, 6))
+    return nn.Sequential(backbone.eval().requires_grad_(False), nn.Linear(8, 3))
+
+
+def scores(parts, x, y):
+    return parts[0](torch.cat([x, one_hot(y, 3)], 1))
+
+
+CONDITIONAL = Calls(scores, nn.Sequential(nn.Linear(9, 8), nn.Tanh(), nn.Linear(8, 1)))
+NEIGHBOURS = {
+    "batch norm in eval": (partial(per_example, frozen_norm(), squares), (ROWS,)),
+    "penalty, batch norm": (
+        partial(gradient_penalty.per_example, nn.Sequential(frozen_norm(), nn.Linear(3, 1))),
+        (ROWS, ROWS.flip(0) + 1),
+    ),
+    "penalty, one_hot": (
+        partial(gradient_penalty.per_example, CONDITIONAL),
+        (ROWS, ROWS.flip(0) + 1, KINDS),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*goes through torch.func")
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_each_record_that_is_left_out_moves_the_sum_by_the_bound_at_most(name):
+    of, rows = NEIGHBOURS[name]
+
+    def sums(kept):
+        mixing = {"mixing": torch.linspace(0, 1, 7)[kept]} if len(rows) > 1 else {}
+        found = clipped_sum(
+            lambda *some: of(*some, **mixing), *(x[kept] for x in rows), rule=FlatClipping(1.0)
+        )
+        return found.sums
+
+    whole = sums(torch.arange(7))
+    for left in range(7):
+        less = sums(torch.arange(7) != left)
+        moved = length(a - b for a, b in zip(whole, less, strict=True))
+        assert 0.9 < moved <= 1 + 1e-5  # each gradient is long, so that the bound is reached
+
+
+@pytest.mark.filterwarnings("ignore:.*(goes through torch.func|performance drop)")
+@pytest.mark.parametrize("dropout", [nn.Dropout(0.3), None])
+def test_norms_and_sums_of_a_network_that_drops_units_are_of_the_same_draws(dropout):
+    layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True)
+    network = layer if dropout is None else nn.Sequential(nn.PReLU(), dropout, nn.Linear(6, 3))
+    x = normal(4, 5, 6)
+    found, _ = per_example(network, squares, x)
+    norms, state = found.norms(), torch.get_rng_state()
+    each = [torch.cat(parts) for parts in zip(*found.each(), strict=True)]
+    torch.testing.assert_close(norms, torch.stack([g.flatten(1).norm(dim=1) for g in each]))
+    weights = FlatClipping(float(norms.norm(dim=0).min())).weights(norms)
+    for total, own in zip(found.weighted_sum(weights), each, strict=True):
+        torch.testing.assert_close(total, torch.tensordot(weights[0], own, 1))
+    assert torch.equal(torch.get_rng_state(), state)  # each pass draws as much
+    other, _ = per_example(network, squares, x)
+    assert not torch.allclose(other.norms(), norms)  # and each step anew
 
 
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e5])

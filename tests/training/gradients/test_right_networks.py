@@ -90,6 +90,21 @@ def frozen_part() -> nn.Module:
     return network
 
 
+def frozen_norm() -> nn.Module:
+    """A backbone with batch normalisation, in evaluation mode, below a trained layer."""
+    backbone = between(nn.Linear(6, 8), nn.BatchNorm1d(8))
+    backbone(normal_floats(50, 6))
+    return nn.Sequential(backbone.eval().requires_grad_(False), nn.Linear(8, 3))
+
+
+def one_hot() -> nn.Module:
+    """A critic that sees its label as more features."""
+    return Calls(
+        lambda p, x, y: p[0](torch.cat([x, functional.one_hot(y, num_classes=3)], 1)),
+        between(nn.Linear(9, 8), nn.Linear(8, 1)),
+    )
+
+
 def between(layer: nn.Module, *more: nn.Module) -> nn.Module:
     return nn.Sequential(layer, nn.Tanh(), *more)
 
@@ -119,6 +134,7 @@ NETWORKS = {
     "residual": (lambda: Calls(residual, *linears(6, 6, 1)), VECTORS),
     "low rank": (low_rank, VECTORS),
     "frozen part": (frozen_part, VECTORS),
+    "frozen batch norm": (frozen_norm, VECTORS),
     "scaled by a hook": (scaled_by_a_hook, VECTORS),
     "PReLU": (lambda: nn.Sequential(nn.Linear(6, 8), nn.PReLU(8)), VECTORS),
     "bilinear": (lambda: Calls(lambda p, x: p[0](x, x), nn.Bilinear(6, 6, 2)), VECTORS),
@@ -209,6 +225,7 @@ CRITICS = {
     "weight norm": lambda: between(parametrizations.weight_norm(nn.Linear(6, 8)), nn.Linear(8, 1)),
     "projection": projection,
     "film": film,
+    "one_hot": one_hot,
 }
 
 
@@ -220,7 +237,7 @@ def declared(network: nn.Module) -> nn.Module:
 @pytest.mark.parametrize("name", CRITICS)
 def test_critics_with_a_penalty(name):
     critic = CRITICS[name]().double()
-    labels = (torch.tensor([0, 2, 1, 1, 0]),) if name in ("projection", "film") else ()
+    labels = (torch.tensor([0, 2, 1, 1, 0]),) if name in ("projection", "film", "one_hot") else ()
     real, fake, mixing = normal(5, 6), normal(5, 6, seed=1), torch.linspace(0, 1, 5).double()
     point = torch.lerp(fake, real, mixing[:, None])
     found, _ = gradient_penalty.per_example(critic, real, fake, *labels, mixing=mixing)
@@ -228,8 +245,10 @@ def test_critics_with_a_penalty(name):
     assert_gradients(found, alone(loss, torch.sum, real, fake, point, *labels), 1e-10)
 
 
-def test_dropout_with_the_masks_that_were_drawn():
-    network = nn.Sequential(nn.Linear(6, 50), nn.Dropout(0.5), nn.Linear(50, 2)).double()
+@pytest.mark.parametrize("activation", [nn.Identity, nn.PReLU])  # by products, and torch.func
+def test_dropout_with_the_masks_that_were_drawn(activation):
+    layers = nn.Linear(6, 50), nn.Dropout(0.5), activation(), nn.Linear(50, 2)
+    network = nn.Sequential(*layers).double()
     inputs = normal(5, 6)
     state = torch.get_rng_state()
     found, _ = per_example(network, loss_of, inputs)
