@@ -17,15 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    Subset,
-    TensorDataset,
-    default_collate,
-    default_convert,
-)
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from dpkit.common import checks
 from dpkit.datasets import Images
@@ -114,7 +106,7 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
     if not data:
         raise TypeError("no data were given: pass tensors or arrays with the example first")
     first, *others = data
-    collate: Callable[..., Any] = default_collate
+    collate = None
     if isinstance(first, DataLoader):
         warnings.warn(
             "of the DataLoader the dataset is read, item by item through collate_fn; its sampler, "
@@ -137,7 +129,7 @@ def _is_dataset(x: Any) -> bool:
     return isinstance(x, Dataset) or (items and not array)
 
 
-def _read(dataset: Any, collate: Callable[..., Any]) -> tuple[Any, ...]:
+def _read(dataset: Any, collate: Any) -> tuple[Any, ...]:
     """All items of a map-style data set, each read once, and collated by itself."""
     if isinstance(dataset, Subset) and len(set(dataset.indices)) < len(dataset.indices):
         warnings.warn(
@@ -145,7 +137,8 @@ def _read(dataset: Any, collate: Callable[..., Any]) -> tuple[Any, ...]:
             "of one place, not of all that one example is at",
             stacklevel=6,
         )
-    own = collate not in (default_collate, default_convert)
+    usual = torch.utils.data.default_collate, torch.utils.data.default_convert
+    own = collate not in (None, *usual)
     if type(dataset) is TensorDataset and not own:
         return dataset.tensors
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
@@ -164,7 +157,7 @@ def _read(dataset: Any, collate: Callable[..., Any]) -> tuple[Any, ...]:
     leaves = [leaf for item in items[:NEIGHBOURS] for leaf in tree_leaves(item)[:1]]
     _warn_of_overlap("items of the Dataset", extents(*leaves[:1]), extents(*leaves[1:]))
     try:
-        batches = [collate([item]) for item in items] if own else [default_collate(items)]
+        batches = [collate([item]) for item in items] if own else [usual[0](items)]
         rows = [tuple(x) if isinstance(x, list | tuple) else (x,) for x in batches]
         if all(isinstance(part, Tensor) for row in rows for part in row):
             found = tuple(map(torch.cat, zip(*rows, strict=True))) if own else rows[0]
@@ -226,11 +219,8 @@ def _tensor(name: str, part: Any) -> Tensor:
         raise ValueError(f"{name} must have the example first, got a single number")
     part = part.detach()  # whose first two rows are as far apart as any two
     _warn_of_overlap(f"rows of {name}", extents(part[:1]), extents(part[1:]))
-    if part.dtype in (
-        torch.uint16,
-        torch.uint32,
-        torch.uint64,
-    ):  # torch computes little with them
+    # with which torch computes little
+    if part.dtype in (torch.uint16, torch.uint32, torch.uint64):
         part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
         if bool((part < 0).any()):
             raise ValueError(

@@ -245,9 +245,8 @@ class PrivateGan(BaseEstimator):
         self.generator_, self.plan_ = released.eval(), settings.plan
         self.settings_ = self._public() | published(transform, settings.plan)
         rows = [floats(*(getattr(one, name) for name in COLUMNS.values())) for one in seen]
-        curves = pd.DataFrame(
-            rows, columns=pd.Index(COLUMNS, name="private")
-        )  # printed over them
+        columns = pd.Index(COLUMNS, name="private")  # which is printed over them
+        curves = pd.DataFrame(rows, columns=columns)
         curves["step"] += 1
         self.transform_, self.curves_ = transform, curves
         return self

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu, softplus
 
-from dpkit.private.networks import check_logits, in_training
+from dpkit.private.networks import check_logits, hold
 from dpkit.private.plan import GanSettings, PlannedGan
 from dpkit.private.release import PerExampleOf, Released, penalised, released, two_sided
 from dpkit.training import average, called_fake, called_real, update
@@ -21,7 +21,7 @@ def new_gan(generator: nn.Module, critic: nn.Module, settings: GanSettings) -> G
     return Gan(
         generator.train(),
         deepcopy(generator).eval(),
-        in_training(critic),
+        hold(critic.train()),
         settings.generator_optimizer.build(generator.parameters()),
         settings.critic_optimizer.build(critic.parameters()),
     )
@@ -128,7 +128,7 @@ def try_step(
         ValueError: the loss takes logits, and the critic gives probabilities; or the generator
             changes as it runs in evaluation mode.
     """
-    generator, critic = deepcopy(generator).train(), in_training(deepcopy(critic))
+    generator, critic = deepcopy(generator).train(), hold(deepcopy(critic).train())
     beside = (fakes,)
     if settings.loss == "wasserstein":
         beside = (fakes, fakes.new_full((len(fakes),), 0.5))

@@ -149,9 +149,7 @@ class Private:
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
         distributed.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
         size = self.plan.public_size
-        every = torch.arange(
-            len(self._data[0])
-        )  # so that a batch comes with its records' places
+        every = torch.arange(len(self._data[0]))  # a batch comes with its records' places
         self.transform = settled(transform, self._data[0], public_size=size, rng=self._rng)
         held = data_for(
             self._data[0],

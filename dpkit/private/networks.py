@@ -52,22 +52,12 @@ def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
             )
 
 
-def in_training(network: nn.Module) -> nn.Module:
-    """The network in training mode, but for what normalises by running statistics.
-
-    Of a network that `check_network` has taken that was in evaluation mode, in which it keeps
-    examples apart: there it stays, whatever train() is called on around it.
-    """
-    network.train()
-    hold(network)
-    return network
-
-
-def hold(network: nn.Module) -> None:
-    """Keep in evaluation mode what normalises by running statistics."""
+def hold(network: nn.Module) -> nn.Module:
+    """The network, its batch normalisation in eval(), where alone `check_network` has taken it."""
     for module in network.modules():
         if isinstance(module, nn.modules.batchnorm._NormBase):
             module.eval()
+    return network
 
 
 def check_optimizer(optimizer: Any, net: nn.Module) -> None:
@@ -80,9 +70,8 @@ def check_optimizer(optimizer: Any, net: nn.Module) -> None:
     check_holds(optimizer, [p for p in net.parameters() if p.requires_grad])
 
 
-_steps: WeakKeyDictionary[torch.optim.Optimizer, bool] = (
-    WeakKeyDictionary()
-)  # along a release?
+# whether it steps along a release
+_steps: WeakKeyDictionary[torch.optim.Optimizer, bool] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -247,9 +236,8 @@ def check_pair(
     if not fakes.isfinite().all():
         raise ValueError("the generator makes NaN or infinite numbers from latents")
     other = made(*(x[[3, 1, 2, 3]] for x in inputs))  # the first row as the last
-    rough = (
-        0.0 if torch.equal(fakes, made(*inputs)) else 1e-4
-    )  # sums on a GPU come in any order
+    # sums on a GPU come in any order
+    rough = 0.0 if torch.equal(fakes, made(*inputs)) else 1e-4
     if not torch.allclose(fakes[1:], other[1:], rtol=rough, atol=rough):
         raise ValueError(
             "what the generator makes of one row depends on other rows, in evaluation mode too "

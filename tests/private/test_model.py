@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from small_networks import FLAT, X, Y, begun, classifier, each, private_of, run
-from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector
 
@@ -154,13 +153,6 @@ def test_the_statement_says_that_there_is_a_seed_and_whose_size_is_public():
     declared = private_of(public_size=2000)
     assert "is public" not in declared.statement()
     assert declared.ledger[0].mechanism.sample_rate == 40 / 2000
-
-
-def test_images_of_bytes_become_floats_between_minus_one_and_one():
-    images = torch.randint(256, (200, 8, 8), dtype=torch.uint8)
-    _, _, batch = begun(images, net=nn.Sequential(nn.Flatten(), classifier()))
-    assert batch.dtype == torch.float32
-    assert -1 <= batch.min() < 0 < batch.max() <= 1
 
 
 def test_what_is_saved_holds_the_statement_and_the_weights(tmp_path):

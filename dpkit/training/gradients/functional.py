@@ -81,10 +81,9 @@ class Functional:
         values = {name: p.detach() for name, p in named if p.requires_grad}
         if at_most is None:
             at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
-        one = sum(
-            p.numel() for p in self.parameters
-        )  # gradients; inputs and outputs (about as
-        one += WIDER * sum(x[:1].numel() for x in self.inputs)  # much) must fit beside them
+        # beside gradients, inputs and outputs (about as much) must fit
+        one = sum(p.numel() for p in self.parameters)
+        one += WIDER * sum(x[:1].numel() for x in self.inputs)
         rows = max(at_most // max(one, 1), 1)
         device = self.parameters[0].device
         draws: Any = torch if device.type == "cpu" else torch.get_device_module(device)

@@ -6,9 +6,8 @@ from functools import partial
 
 import pytest
 import torch
-from per_example_tests import Calls, normal, squares
+from per_example_tests import Calls, frozen_norm, normal, squares, with_labels
 from torch import nn
-from torch.nn.functional import one_hot
 
 from dpkit.papers.adadp.noise_shapes import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping
@@ -56,48 +55,29 @@ def test_one_record_keeps_to_the_bound_where_terms_cancel(size, layer):
     assert length(sums) <= 1 + 1e-4
 
 
-ROWS, KINDS = normal(7, 6, std=9.0), torch.tensor([0, 2, 1, 1, 0, 2, 2])
+def penalised(critic, real, *labels):
+    mixing = torch.full((len(real),), 0.3)
+    return gradient_penalty.per_example(critic, real, 1 - real, *labels, mixing=mixing)
 
 
-def frozen_norm():
-    backbone = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU())
-    backbone(normal(50, 6))
-    return nn.Sequential(backbone.eval().requires_grad_(False), nn.Linear(8, 3))
-
-
-def scores(parts, x, y):
-    return parts[0](torch.cat([x, one_hot(y, 3)], 1))
-
-
-CONDITIONAL = Calls(scores, nn.Sequential(nn.Linear(9, 8), nn.Tanh(), nn.Linear(8, 1)))
-NEIGHBOURS = {
-    "batch norm in eval": (partial(per_example, frozen_norm(), squares), (ROWS,)),
-    "penalty, batch norm": (
-        partial(gradient_penalty.per_example, nn.Sequential(frozen_norm(), nn.Linear(3, 1))),
-        (ROWS, ROWS.flip(0) + 1),
-    ),
-    "penalty, one_hot": (
-        partial(gradient_penalty.per_example, CONDITIONAL),
-        (ROWS, ROWS.flip(0) + 1, KINDS),
-    ),
-}
+ROWS, LABELS = normal(7, 6, std=9.0), torch.tensor([0, 2, 1, 1, 0, 2, 2])
 
 
 @pytest.mark.filterwarnings("ignore:.*goes through torch.func")
-@pytest.mark.parametrize("name", NEIGHBOURS)
-def test_each_record_that_is_left_out_moves_the_sum_by_the_bound_at_most(name):
-    of, rows = NEIGHBOURS[name]
-
-    def sums(kept):
-        mixing = {"mixing": torch.linspace(0, 1, 7)[kept]} if len(rows) > 1 else {}
-        found = clipped_sum(
-            lambda *some: of(*some, **mixing), *(x[kept] for x in rows), rule=FlatClipping(1.0)
-        )
-        return found.sums
-
-    whole = sums(torch.arange(7))
+@pytest.mark.parametrize(
+    ("of", "rows"),
+    [
+        (partial(per_example, frozen_norm(3), squares), (ROWS,)),
+        (partial(penalised, frozen_norm(1)), (ROWS,)),
+        (partial(penalised, with_labels()), (ROWS, LABELS)),
+    ],
+    ids=["batch norm in eval", "the same, penalty", "one_hot"],
+)
+def test_each_record_that_is_left_out_moves_the_sum_by_the_bound_at_most(of, rows):
+    whole = clipped_sum(of, *rows, rule=FlatClipping(1.0)).sums
     for left in range(7):
-        less = sums(torch.arange(7) != left)
+        kept = torch.arange(7) != left
+        less = clipped_sum(of, *(x[kept] for x in rows), rule=FlatClipping(1.0)).sums
         moved = length(a - b for a, b in zip(whole, less, strict=True))
         assert 0.9 < moved <= 1 + 1e-5  # each gradient is long, so that the bound is reached
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from per_example_tests import Calls, alone, assert_gradients
+from per_example_tests import Calls, alone, assert_gradients, frozen_norm, with_labels
 from per_example_tests import normal as normal_floats
 from torch import nn
 from torch.nn import functional
@@ -90,21 +90,6 @@ def frozen_part() -> nn.Module:
     return network
 
 
-def frozen_norm() -> nn.Module:
-    """A backbone with batch normalisation, in evaluation mode, below a trained layer."""
-    backbone = between(nn.Linear(6, 8), nn.BatchNorm1d(8))
-    backbone(normal_floats(50, 6))
-    return nn.Sequential(backbone.eval().requires_grad_(False), nn.Linear(8, 3))
-
-
-def one_hot() -> nn.Module:
-    """A critic that sees its label as more features."""
-    return Calls(
-        lambda p, x, y: p[0](torch.cat([x, functional.one_hot(y, num_classes=3)], 1)),
-        between(nn.Linear(9, 8), nn.Linear(8, 1)),
-    )
-
-
 def between(layer: nn.Module, *more: nn.Module) -> nn.Module:
     return nn.Sequential(layer, nn.Tanh(), *more)
 
@@ -134,7 +119,7 @@ NETWORKS = {
     "residual": (lambda: Calls(residual, *linears(6, 6, 1)), VECTORS),
     "low rank": (low_rank, VECTORS),
     "frozen part": (frozen_part, VECTORS),
-    "frozen batch norm": (frozen_norm, VECTORS),
+    "frozen batch norm": (lambda: frozen_norm(3), VECTORS),
     "scaled by a hook": (scaled_by_a_hook, VECTORS),
     "PReLU": (lambda: nn.Sequential(nn.Linear(6, 8), nn.PReLU(8)), VECTORS),
     "bilinear": (lambda: Calls(lambda p, x: p[0](x, x), nn.Bilinear(6, 6, 2)), VECTORS),
@@ -225,7 +210,7 @@ CRITICS = {
     "weight norm": lambda: between(parametrizations.weight_norm(nn.Linear(6, 8)), nn.Linear(8, 1)),
     "projection": projection,
     "film": film,
-    "one_hot": one_hot,
+    "one_hot": with_labels,
 }
 
 
