@@ -96,8 +96,8 @@ class PrivateGan(BaseEstimator):
         generator_decay: of the released average of the generator's weights, in [0, 1).
         public_size: declared number of records. By default that of the data, which is then taken as
             public, as the statement says.
-        transform: of features after a batch was drawn, row by row; images of bytes become
-            x / 127.5 - 1 where it is None.
+        transform: of features after a batch was drawn, row by row. Where it is None, bytes
+            of three dimensions or more, which are images, become floats by x / 127.5 - 1.
         device: "auto", "cpu", "cuda", "cuda:1", ...
         reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
             knows the seed takes the noise off again, and the statement says so; from two runs with

@@ -96,8 +96,8 @@ class Private:
             public, as the statement says.
         transform: of the first tensor of each batch, row by row, on the network's device; a
             `Standardised` or `NoisyStandardised`, for example (`private.transform` then has the
-            numbers that were released). Images of bytes become floats by
-            x / 127.5 - 1 where it is None.
+            numbers that were released). Where it is None, bytes of three dimensions or more,
+            which are images, become floats by x / 127.5 - 1, and other whole numbers int64.
         budget: adds up the runs on these data (see `Budget`). This run is charged to it as a whole
             before its first release, when its loss and optimiser have been tried (on no rows, if
             the first batch is empty: that is a release of noise).
