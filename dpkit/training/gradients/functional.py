@@ -87,16 +87,19 @@ class Functional:
         rows = max(at_most // max(one, 1), 1)
         device = self.parameters[0].device
         draws: Any = torch if device.type == "cpu" else torch.get_device_module(device)
-        if len(self._drawn) > 1 and not torch.equal(*self._drawn):
-            draws.set_rng_state(self._drawn[0])  # so that each pass has the same draws
-        before = draws.get_rng_state()
+        one_of = (device,) if device.type in ("cuda", "xpu") else ()
+        if self._drawn and not torch.equal(*self._drawn):
+            draws.set_rng_state(
+                self._drawn[0], *one_of
+            )  # so that each pass has the same draws
+        before = draws.get_rng_state(*one_of)
         for start in range(0, len(self.inputs[0]), rows):
             part = [x[start : start + rows] for x in self.inputs]
             each = vmap(function, (None, *[0] * len(part)), randomness=self.randomness)
             with as_it_was(self.network), explained(self.network, self.reason), OneHot():
                 chunk = each(values, *part)
             yield chunk
-        self._drawn[:] = before, draws.get_rng_state()
+        self._drawn[:] = before, draws.get_rng_state(*one_of)
 
     def _one(self, values: dict[str, Tensor], *rows: Tensor) -> Tensor:
         def call(*inputs: Tensor) -> Tensor:
