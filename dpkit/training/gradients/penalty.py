@@ -93,6 +93,16 @@ def per_example(
             f"{tuple(real.shape)}, {tuple(fake.shape)} and {tuple(mixing.shape)}"
         )
     unsupported.refuse(critic)
+    for module in critic.modules():
+        if (
+            isinstance(module, nn.modules.dropout._DropoutNd)
+            and module.training
+            and module.p > 0
+        ):
+            raise UnsupportedLayer(
+                f"{module} would drop other units in each pass of one loss; call eval() on it or "
+                "leave it out"
+            )
     between = torch.lerp(
         fake, real, mixing.to(real).view(len(real), *[1] * (real.ndim - 1))
     ).detach()
