@@ -17,7 +17,7 @@ COLUMNS = "target | what it is | claimed | charged | proven | measured | attack 
 
 def least(measured: float) -> str:
     """A measured epsilon in a table."""
-    return "none fits" if math.isinf(measured) else f"≥ {at_least(measured, 3)}"
+    return "no finite epsilon" if math.isinf(measured) else f"≥ {at_least(measured, 3)}"
 
 
 def every() -> list[Target]:
@@ -73,7 +73,7 @@ def _cells(target: Target) -> tuple[str, ...]:
         f"`{target.id}`",
         f"{row['says']} ({row['where']})",
         *said,
-        "none" if row["proven"] == "inf" else at_most(row["proven"]),
+        "no finite epsilon" if row["proven"] == "inf" else at_most(row["proven"]),
         f"**{measured}**" if row["refuted"] else measured,
         row["attack"],
         f"{row['trials']:,}",

@@ -114,27 +114,27 @@ def draw_chart() -> bytes:
     from dpkit.common import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=3.2)
-    edge, floor = 3e4, 0.1
-    marks = (("o", 0, "claimed"), ("|", 1, "measured (95 %)"), ("D", 1, "proven, as published"))
-    for mark, colour, name in (*marks, ("s", 2, "proven, repaired")):
-        ax.plot([], [], mark, color=plots.COLOURS[colour], label=name, mew=2 if mark == "|" else 1)
+    edge, floor, colours = 3e4, 0.1, plots.MEANINGS
+    marks = (("o", "claimed", "claimed"), ("|", "measured", "measured, as published"))
+    marks += (("D", "proven", "proven, as published"), ("s", "repaired", "repaired: both"))
+    for mark, colour, name in marks:
+        ax.plot([], [], mark, color=colours[colour], label=name, mew=2 if mark == "|" else 1)
     for y, system in enumerate(reversed(systems())):
         rows = (
-            (y + 0.13, system.measured, system.proven, 1),
-            (y - 0.2, system.measured_repaired, system.repaired, 2),
+            (y + 0.13, system.measured, system.proven, ("measured", "proven", "D")),
+            (y - 0.2, system.measured_repaired, system.repaired, ("repaired", "repaired", "s")),
         )
-        for height, measured, proven, colour in rows:
-            of: Any = {"color": plots.COLOURS[colour]}
+        for height, measured, proven, (low, high, mark) in rows:
             if math.isinf(measured):
                 how: Any = {"textcoords": "offset points", "ha": "right", "va": "center"}
-                ax.annotate("no finite epsilon fits", (edge, height), (-8, 0), **how, fontsize=8)
-                ax.plot(edge, height, ">", ms=7, **of)
+                ax.annotate("no finite epsilon", (edge, height), (-8, 0), **how, fontsize=8)
+                ax.plot(edge, height, ">", ms=7, color=colours[high])
                 continue
             ends = (max(measured, floor), proven.epsilon)
-            ax.plot(ends, (height, height), "-", lw=1.6, **of)
-            ax.plot(ends[0], height, "|", ms=9, mew=2, **of)
-            ax.plot(ends[1], height, "D" if colour == 1 else "s", ms=6, **of)
-        ax.plot(system.claimed, y + 0.13, "o", color=plots.COLOURS[0], ms=8, zorder=5)
+            ax.plot(ends, (height, height), "-", lw=1.6, color=colours[high])
+            ax.plot(ends[0], height, "|", ms=9, mew=2, color=colours[low])
+            ax.plot(ends[1], height, mark, ms=6, color=colours[high])
+        ax.plot(system.claimed, y + 0.13, "o", color=colours["claimed"], ms=8, zorder=5)
     names = [system.name for system in reversed(systems())]
     ax.set_yticks(range(len(names)), names)
     ax.set(xscale="log", xlim=(0.8 * floor, 1.3 * edge), ylim=(-0.6, len(names) - 0.4))
@@ -292,7 +292,7 @@ def _epsilon(value: float | str | None) -> str:
     if not value:
         return "" if value is None else "0"
     if isinstance(value, str) or math.isinf(value):
-        return "none"
+        return "no finite epsilon"
     return at_most(value)
 
 
@@ -349,7 +349,7 @@ def binder_requirements() -> str:
     return "\n".join([BINDER_HEAD, *wanted, ""])
 
 
-def links_of_the_readme() -> str:
+def launch_links_now() -> str:
     """To all notebooks, at the release that pyproject.toml names."""
     links = launch_links(_project(), sorted(path.name for path in ROOT.glob("notebooks/*.ipynb")))
     return links or "<!-- none: pyproject.toml names no repository -->"
@@ -359,10 +359,9 @@ def links_of_the_readme() -> str:
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {
         "systems": systems_table,
-        "launch links": links_of_the_readme,
-        "verdicts": verdicts_table,
     },
-    "docs/claims.md": {"claims": claims_table, "findings": doc_parts.findings},
+    "notebooks/README.md": {"launch links": launch_links_now},
+    "docs/claims.md": {"verdicts": verdicts_table, "claims": claims_table, "findings": doc_parts.findings},
     "docs/accountants.md": {"drawn": doc_parts.drawn},
     "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
     "docs/utility.md": {

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import execute
 from pairs import NOTEBOOKS
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+README = NOTEBOOKS / "README.md"
 TIME = re.compile(r"(\*\*Time\*\* )(an?|\d+) (second|minute)s?\b")
 MEMORY = re.compile(r"(\*\*Memory\*\* )(\d+) MB\b")
 # README's row of a notebook: all before its last two cells, and those
