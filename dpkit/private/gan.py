@@ -94,14 +94,9 @@ class PrivateGan(BaseEstimator):
             where it is None.
         penalty_weight: of the gradient penalty of "wasserstein".
         generator_decay: of the released average of the generator's weights, in [0, 1).
-        public_size: declared number of records. By default that of the data, which is then taken as
-            public, as the statement says.
-        transform: of features after a batch was drawn, row by row. Where it is None, bytes
-            of three dimensions or more, which are images, become floats by x / 127.5 - 1.
+        public_size, transform: as `Private`; but whole numbers become floats, too.
         device: "auto", "cpu", "cuda", "cuda:1", ...
-        reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
-            knows the seed takes the noise off again, and the statement says so; from two runs with
-            one seed anybody can.
+        reproducible_seed: of batches and noise, as `Private`: who knows it takes the noise off.
     """
 
     def __init__(
@@ -302,13 +297,7 @@ class PrivateGan(BaseEstimator):
         return self._fitted().plan_.guarantee()
 
     def statement(self, *, unit: str = "one training example") -> str:
-        """The sentences that a paper should carry.
-
-        What they assume, and what the kit cannot see, is in docs/limits.md.
-
-        Args:
-            unit: of privacy: what one record is.
-        """
+        """The sentences that a paper should carry, as `Private.statement` has them."""
         plan = self._fitted().plan_
         classes = self.settings_["classes"]
         return statement(plan, unit=unit, classes=classes)
@@ -433,17 +422,9 @@ def fit_rows(
     budget: Budget | None = None,
     **settings: Any,
 ) -> TableGan:
-    """Train a generator of one-hot rows privately, as `PrivateTable` does.
+    """Train a generator of one-hot rows, float32 (records, sum of sizes), as `PrivateTable` does.
 
-    Args:
-        rows: one-hot, float32 (records, sum of sizes).
-        sizes: categories of each column.
-        steps: of the critic.
-        budget: adds up the runs on these data.
-        settings: further arguments of `PrivateGan`.
-
-    Raises:
-        ValueError: as `PrivateGan.fit`.
+    The arguments, `settings` among them, and what is raised are those of `PrivateGan` and its fit.
     """
     width = sum(sizes)
     with initial_weights(settings.get("reproducible_seed")):

@@ -77,12 +77,9 @@ def moved(
     """Move the critic as was released, and after every n_critic-th step the generator, averaged.
 
     Args:
-        gan: updated in place.
         found: what the critic's step released.
         answers: the critic's scores of new fakes, (fakes,); reads no private data.
-        batch_size: of the private batch.
-        settings: the generator's loss and average, and n_critic.
-        index: of the step, from 0.
+        gan, batch_size, settings, index: as `step`, of a private batch of so many records.
     """
     update(gan.discriminator_optimizer, found.parameters, found.means)
     generator_loss = None
@@ -116,12 +113,7 @@ def try_step(
 ) -> None:
     """Every gradient that a step takes, on copies of the networks: what it raises, it raises here.
 
-    Args:
-        generator, critic: as they are before training.
-        real: a few examples, of the data's own type.
-        fakes: as many that the generator made.
-        conditions: their labels, if there are any.
-        settings: the loss.
+    Of a few examples, as many fakes that the generator made, and their labels, if there are any.
 
     Raises:
         UnsupportedLayer: the critic has no per-example gradients, as the error says.

@@ -46,11 +46,8 @@ class PrivateImages(Priced):
         classes: number of labels, 0 .. classes - 1. It is public, and not read off the records.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "moments" or "random features".
-        public_size: declared number of records; where it is None that of the data is taken as
-            public, as the statement says.
-        reproducible_seed: of the noise; None takes the operating system's entropy. Who knows the
-            seed takes the noise off again, and the statement says so; from two fits with one seed
-            anybody can.
+        public_size: declared number of records, as `Private`.
+        reproducible_seed: of the noise, as `Private`: who knows it takes the noise off again.
     """
 
     def __init__(
@@ -160,14 +157,7 @@ class PrivateImages(Priced):
     def statement(
         self, *, unit: str = "one labelled image", jitter: Jitter | None = None
     ) -> str:
-        """The sentences that a paper should carry.
-
-        What they assume, and what the kit cannot see, is in docs/limits.md.
-
-        Args:
-            unit: of privacy: what one record is.
-            jitter: as what is published was sampled.
-        """
+        """As `Priced.statement`; `jitter`: as what is published was sampled."""
         price = self._fitted()._price
         moved = "" if jitter is None else ", then turned, shifted and enlarged at random"
         return price.statement(unit=unit, more=f"Post-processing: {self._after}{moved}.")

@@ -77,14 +77,7 @@ class Price:
     seeded: bool
 
     def statement(self, *, unit: str, more: str = "") -> str:
-        """The sentences that a paper should carry.
-
-        What they assume, and what the kit cannot see, is in docs/limits.md.
-
-        Args:
-            unit: of privacy: what one record is.
-            more: a sentence on what was done besides, or nothing.
-        """
+        """As `Priced.statement`; `more`: a sentence on what was done besides, or nothing."""
         words = sentence(
             self.guarantee, self.ledger, unit=unit, sampling=self.sampling, assume=self.assumed
         )
@@ -100,6 +93,16 @@ class Priced(BaseEstimator):
     def guarantee(self) -> Guarantee:
         """The certified bound on all that `fit` released."""
         return self._fitted()._price.guarantee
+
+    def statement(self, *, unit: str = "one labelled image") -> str:
+        """The sentences that a paper should carry.
+
+        What they assume, and what the kit cannot see, is in docs/limits.md.
+
+        Args:
+            unit: of privacy: what one record is.
+        """
+        return self._fitted()._price.statement(unit=unit)
 
     def _fitted(self) -> Self:
         if not hasattr(self, "_price"):

@@ -224,22 +224,17 @@ class PrivateTable(Priced):
         target_: of marginals, the name of the target, given or chosen.
 
     Args:
-        columns: what each column may hold, by its name: a list of categories, (low, high), (low,
-            high, bins), range(low, high + 1) or range(low, high + 1, width), where a None at the
-            end lets cells be missing; or a sequence of `Categorical` and `Binned`, or a
-            `TableEncoder`, such as `dpkit.datasets.ADULT_8` (see
-            `dpkit.private.table.Schema`). It is public knowledge and never read off the records.
+        columns: what each column may hold, as `dpkit.private.table.Schema` takes it: by its name,
+            or as `dpkit.datasets.ADULT_8` has it. It is public and never read off the records.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "marginals" or "gan".
         target: of marginals, the name of the column that all others depend on, such as what is to
             be predicted; where it is None, the one that tells most of the others by the noisy
             counts, which costs no privacy (`target_`).
         steps, batch_size: of a GAN.
-        public_size: declared number of records; where it is None that of the data is taken as
-            public, as the statement says.
-        reproducible_seed: of the noise, and of a GAN's first weights; None takes the operating
-            system's entropy. Who knows the seed takes the noise off again, and the statement says
-            so; from two fits with one seed anybody can.
+        public_size: declared number of records, as `Private`.
+        reproducible_seed: of the noise, and of a GAN's first weights, as `Private`: who knows it
+            takes the noise off again.
 
     Raises:
         TypeError, ValueError: columns that do not say what they hold, or make no table.
@@ -371,14 +366,8 @@ class PrivateTable(Priced):
         return self._schema.frame(model.sample(n, rng=rng), rng)
 
     def statement(self, *, unit: str = "one row of the table") -> str:
-        """The sentences that a paper should carry.
-
-        What they assume, and what the kit cannot see, is in docs/limits.md.
-
-        Args:
-            unit: of privacy: what one record is.
-        """
-        return self._fitted()._price.statement(unit=unit)
+        """As `Priced.statement`: what a paper should carry, `unit` being what one record is."""
+        return super().statement(unit=unit)
 
 
 def _checksum(frame: "pd.DataFrame") -> str:

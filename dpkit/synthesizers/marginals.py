@@ -247,16 +247,7 @@ def check_cells(sizes: Sequence[int], target: int | None, names: Sequence[str]) 
 def settings_for(
     target_epsilon: float, *, delta: float, sizes: tuple[int, ...], target: int | None
 ) -> MarginalsSettings:
-    """The settings with the least noise for an epsilon, certified by the PLD accountant.
-
-    Args:
-        target_epsilon: nats, > 0, under add-remove; what the settings cost is at most this.
-        delta: in (0, 1).
-        sizes, target: as `MarginalsSettings`.
-
-    Raises:
-        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
-    """
+    """The least noise for an epsilon, as `class_moments.settings_for` finds and refuses it."""
     noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
     return MarginalsSettings(sizes, target, noise)
 

@@ -90,16 +90,7 @@ def _frequencies(seed: int, count: int, pixels: int, scale: float) -> Floats:
 def settings_for(
     target_epsilon: float, *, delta: float, classes: int, shape: tuple[int, ...], **others: Any
 ) -> FeaturesSettings:
-    """The settings with the least noise for an epsilon, certified by the PLD accountant.
-
-    Args:
-        target_epsilon: nats, > 0, under add-remove; what the settings cost is at most this.
-        delta: in (0, 1).
-        classes, shape, others: as `FeaturesSettings`.
-
-    Raises:
-        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
-    """
+    """The least noise for an epsilon, as `class_moments.settings_for` finds and refuses it."""
     noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
     return FeaturesSettings(classes, shape, noise, **others)
 

@@ -39,9 +39,7 @@ class WarmGan(Priced):
         steps, batch_size, max_grad_norm: of the critic, as `dpkit.private.plan.Plan`.
         public_size: declared number of records; by default that of the data, taken as public.
         device: "auto", "cpu", "cuda", ...
-        reproducible_seed: of moments, batches and noise; None takes the operating system's
-            entropy. Who knows the seed takes the noise off again, and the statement says so; from
-            two fits with one seed anybody can.
+        reproducible_seed: of moments, batches and noise, as `Private`.
         options: more of `WarmGanSettings`, by name.
     """
 
@@ -75,18 +73,9 @@ class WarmGan(Priced):
         self.options = options
 
     def fit(self, x: Any, y: Any = None, *, budget: Budget | None = None) -> "WarmGan":
-        """Train on private data.
+        """Train on private data: `Images`, or arrays x and y, as `PrivateImages.fit` takes them.
 
-        Args:
-            x: uint8, or floats in [0, 1]; shape (records, height, width) or (records, channels,
-                height, width). Or `dpkit.datasets.Images`, which hold their labels.
-            y: integers in 0 .. classes - 1, (records,). A class may have no record.
-            budget: adds up the runs on these data (see `Budget`).
-
-        Raises:
-            TypeError: x is no array, y is missing, or options name what there is not.
-            ValueError: a number is out of range or NaN, or the arrays do not fit each other.
-            OverBudget: the run would exceed the budget; nothing was charged then.
+        Raises: as `PrivateImages.fit`; TypeError where options name what there is not, too.
         """
         check_budget(budget)
         pixels, labels = arrays(x, y, classes=checks.whole(1, classes=self.classes))
@@ -159,11 +148,3 @@ class WarmGan(Priced):
         device = next(net.parameters()).device
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
         return generate_from(net, labels, classes=self.settings_.classes, rng=rng)
-
-    def statement(self, *, unit: str = "one labelled image") -> str:
-        """The sentences that a paper should carry.
-
-        Args:
-            unit: of privacy: what one record is.
-        """
-        return self._fitted()._price.statement(unit=unit)

@@ -56,14 +56,7 @@ def step(
     """A noised critic step on the private batch; after every n_critic-th one of the generator.
 
     The generator's labels are drawn uniformly: it reads the critic alone, which is released.
-
-    Args:
-        gan: updated in place.
-        images: the private batch (batch, channels, height, width) in [0, 1], perhaps empty.
-        labels: (batch,).
-        settings: clipping, noise and the rest.
-        index: of the step, from 0.
-        rng: latents, shifts, public labels and noise.
+    Arguments as `private.gan_step.step`; images (batch, channels, height, width) in [0, 1].
     """
     copies = settings.copies
     copied, again = (x.repeat_interleave(copies, 0) for x in (images, labels))
