@@ -156,40 +156,21 @@ def load(name: str, *, split: str = "train") -> Images:
             "adult is a table, not an image set; use dpkit.datasets.adult(split=...)"
         )
     raise ValueError(
-        f"unknown image set {name!r}; {closest(name, (known for known, _ in IMAGE_SETS))}"
+        f"unknown image set {name!r}; {closest(name, [known for known, _ in IMAGE_SETS])}"
     )
 
 
 def _idx(wanted: sources.DataSource, split: str) -> Images:
     (images, images_path), (labels, labels_path) = locate(wanted, split)
-    pixels = idx_array(read_verified(images_path, sha256=images.sha256), images_path)
-    classes = idx_array(read_verified(labels_path, sha256=labels.sha256), labels_path)
-    if pixels.ndim != 3 or classes.shape != pixels.shape[:1]:
-        raise ValueError(
-            f"{images_path} holds an array of shape {pixels.shape} and {labels_path} one of shape "
-            f"{classes.shape}; expected (n, height, width) and (n,)"
-        )
+    pixels = _idx_array(read_verified(images_path, sha256=images.sha256))
+    classes = _idx_array(read_verified(labels_path, sha256=labels.sha256))
     return make_images(wanted.name, pixels[:, None], classes)
 
 
-def idx_array(content: bytes | bytearray, path: Path) -> np.ndarray:
-    """The array of unsigned bytes in an IDX file (two zeros, type 8, rank, big-endian sizes, data).
-
-    Raises:
-        ValueError: `content` is not in that format; `path` is named.
-    """
-    rank = content[3] if content[:3] == b"\x00\x00\x08" and len(content) > 3 else 0
-    start = 4 + 4 * rank
-    if rank == 0 or len(content) < start:
-        raise ValueError(
-            f"{path} is not an IDX file of unsigned bytes; it starts {bytes(content[:4])!r}"
-        )
-    shape = struct.unpack(f">{rank}I", content[4:start])
-    if len(content) - start != math.prod(shape):
-        raise ValueError(
-            f"{path} announces shape {shape}, {math.prod(shape)} bytes, "
-            f"but holds {len(content) - start}"
-        )
+def _idx_array(content: bytearray) -> np.ndarray:
+    """The bytes of a verified IDX file: two zeros, type 8, rank, big-endian sizes, data."""
+    start = 4 + 4 * content[3]
+    shape = struct.unpack(f">{content[3]}I", content[4:start])
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
@@ -202,11 +183,6 @@ def _cifar(wanted: sources.DataSource, split: str, *, label_bytes: int) -> Image
         contents = list(
             pool.map(lambda one: read_verified(one[1], sha256=one[0].sha256), found)
         )
-    for (_, path), content in zip(found, contents, strict=True):
-        if len(content) % row_size:
-            raise ValueError(
-                f"{path} holds {len(content)} bytes, not a multiple of the {row_size} of one image"
-            )
     rows = np.concatenate(
         [np.frombuffer(content, dtype=np.uint8).reshape(-1, row_size) for content in contents]
     )  # (n, row_size)
