@@ -64,15 +64,8 @@ def epsilon(
     noise_multiplier: Annotated[
         float | None,
         typer.Option(
-            help="Noise standard deviation / clip norm C of each example, > 0; also for wor."
-        ),
-    ] = None,
-    noise_over_sensitivity: Annotated[
-        float | None,
-        typer.Option(
-            help="Instead of it, for wor alone: noise standard deviation / sensitivity, as papers "
-            "on batches without replacement state it. Replacing a record moves a sum clipped at C "
-            "by 2C, so this is half the noise multiplier."
+            help="Noise standard deviation / clip norm C of each example, > 0; for wor twice the "
+            "noise over sensitivity, as replacing a record moves a sum clipped at C by 2C."
         ),
     ] = None,
     sample_rate: Annotated[float | None, SampleRate] = None,
@@ -192,7 +185,6 @@ def epsilon(
         leave_out(drawn, "it belongs to --sampling")
     else:
         others = {
-            "--noise-over-sensitivity": noise_over_sensitivity,
             "--sample-rate": sample_rate,
             "--ledger": ledger,
             "--accountant": accountant,
@@ -215,12 +207,9 @@ def epsilon(
         pricing,
         ledger=ledger,
         noise_multiplier=noise_multiplier,
-        noise_over_sensitivity=noise_over_sensitivity,
         sample_rate=sample_rate,
         steps=steps,
     )
-    if noise_over_sensitivity is not None:
-        noise_multiplier = 2 * noise_over_sensitivity
     priced = releases if best_of is None else choice(releases, mean=best_of)
     if group_size is not None:
         leave_out({"--curve": curve or None}, "groups have no curve here")

@@ -142,7 +142,6 @@ def steps_of(
     *,
     ledger: str | None,
     noise_multiplier: float | None,
-    noise_over_sensitivity: float | None,
     sample_rate: float | None,
     steps: int | None,
 ) -> list[Release]:
@@ -153,18 +152,6 @@ def steps_of(
             a kind that the accountant does not price.
         OSError: the file cannot be read.
     """
-    if noise_over_sensitivity is not None:
-        if noise_multiplier is not None:
-            raise ValueError(
-                "--noise-multiplier and --noise-over-sensitivity are both given; take one"
-            )
-        if not pricing.without_replacement:
-            raise ValueError(
-                "--noise-over-sensitivity belongs to accountant wor, where a sum clipped at C has "
-                f"sensitivity 2C; got accountant {pricing.accountant}: use --noise-multiplier"
-            )
-        checks.positive(noise_over_sensitivity=noise_over_sensitivity)
-        noise_multiplier = 2 * noise_over_sensitivity
     options = {
         "--noise-multiplier": noise_multiplier,
         "--sample-rate": sample_rate,

@@ -142,11 +142,6 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
         (f"{DRAWN} --sample-rate .1 --batch-size 6", "--batch-size is given, and it belongs to -"),
         (f"epsilon {WOR} add-remove", "wor prices adjacency replace-one alone, as its theorem"),
         (f"noise --epsilon 4 {WOR} add-remove", "wor prices adjacency replace-one"),
-        (f"epsilon {RUN} --noise-over-sensitivity 1", "are both given; take one"),
-        (
-            "epsilon --noise-over-sensitivity 1 --sample-rate .1 --steps 9 --delta 1e-5",
-            "--noise-over-sensitivity belongs to accountant wor",
-        ),
         ("noise --epsilon 1e9 --accountant pld", "target_epsilon must lie in [0, 1000000.0]"),
         (
             f"epsilon {RUN} --accountant pld --conversion classic",
