@@ -4,7 +4,6 @@ What a column may hold is stated beforehand, as public knowledge. Nothing is lea
 a list of categories or a range read off private data would itself be a release without noise.
 """
 
-import difflib
 import hashlib
 import math
 import unicodedata
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dpkit.common import checks
+from dpkit.datasets.sources import closest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_NAMED = 20  # known values, in a message
 normal = partial(unicodedata.normalize, "NFC")  # one form for texts that look the same
 
 
@@ -71,7 +70,7 @@ class Categorical:
         found = _places(column, self.values)
         bad = (found < 0) & ~unknown
         if bad.any():
-            remedy = _known(column.iloc[int(bad.argmax())], self.values)
+            remedy = closest(column.iloc[int(bad.argmax())], self.values)
             refuse(column, bad, "is no category", remedy)
         found[unknown] = len(self.values)
         return found
@@ -442,7 +441,10 @@ def _missing(column: "pd.Series", stated: Categorical | Binned) -> np.ndarray:
     """Which cells are missing, bool (rows,); refused where the column has no place for them."""
     unknown = column.isna().to_numpy()
     if not stated.missing:
-        remedy = "drop or fill such rows, or let the column have missing=True"
+        remedy = (
+            "drop or fill such rows, or give them a place: None at the end of what a "
+            "PrivateTable's column may hold, as in (0, 99, None), or missing=True"
+        )
         refuse(column, unknown, "is missing", remedy)
     return unknown
 
@@ -465,13 +467,3 @@ def _is_text(kind: Any) -> bool:
     import pandas as pd
 
     return isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_string_dtype(kind)
-
-
-def _known(value: Any, values: tuple[str, ...]) -> str:
-    """The known values for a message, after the closest one if one is close."""
-    folded = {one.casefold(): one for one in reversed(values)}
-    near = difflib.get_close_matches(str(value).casefold(), folded, n=1)
-    hint = f"did you mean {folded[near[0]]!r}? " if near else ""
-    more = len(values) - MOST_NAMED
-    others = f" and {more:,} others" if more > 0 else ""
-    return hint + f"known: {', '.join(values[:MOST_NAMED])}{others}"

@@ -6,8 +6,10 @@ each checksum was taken from.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
+
+MOST_NAMED = 20  # known texts, in a message
 
 
 class File(NamedTuple):
@@ -232,13 +234,15 @@ def source(name: str) -> DataSource:
     for candidate in SOURCES:
         if candidate.name == name:
             return candidate
-    known = closest(name, (candidate.name for candidate in SOURCES))
+    known = closest(name, [candidate.name for candidate in SOURCES])
     raise ValueError(f"unknown data set {name!r}; {known}")
 
 
-def closest(name: str, names: Iterable[str]) -> str:
-    """The known names as text for an error message, led by the closest one if one is close."""
-    known = list(names)
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known: {', '.join(known)}"
+def closest(value: object, known: Sequence[str]) -> str:
+    """The known texts for an error message, led by the closest one if one is close."""
+    folded = {one.casefold(): one for one in reversed(known)}
+    near = difflib.get_close_matches(str(value).casefold(), folded, n=1)
+    hint = f"did you mean {folded[near[0]]!r}? " if near else ""
+    more = len(known) - MOST_NAMED
+    others = f" and {more:,} others" if more > 0 else ""
+    return f"{hint}known: {', '.join(known[:MOST_NAMED])}{others}"

@@ -60,7 +60,6 @@ class Schema:
         if hasattr(columns, "iloc"):
             raise TypeError(f"columns is a {type(columns).__name__}: {REASON}")
         self._texts: dict[str, dict[Any, str]] = {}
-        self._given = columns if isinstance(columns, Mapping) else {}
         if isinstance(columns, Mapping):
             made = [self._column(name, given) for name, given in columns.items()]
         else:
@@ -162,15 +161,6 @@ class Schema:
             for name in frame.columns
         ]
         check_names(list(written.columns), self.encoder.names)
-        for stated in self.encoder.columns:
-            if (given := self._given.get(stated.name)) is not None and not stated.missing:
-                place = (*given, None) if isinstance(given, tuple) else (given, None)
-                shown = "[..., None]" if isinstance(given, list) else place
-                remedy = (
-                    f"drop or fill such rows, or give them a place: {stated.name!r}: {shown}"
-                )
-                cells: Any = written[stated.name]
-                refuse(cells, cells.isna().to_numpy(), "is missing", remedy)
         for name, texts in self._texts.items():
             column: Any = written[name].astype(object)
             known = ", ".join(texts.values())

@@ -190,6 +190,8 @@ def test_as_many_rows_as_adult_take_well_under_a_second():
 
 
 KNOWN, LABELS = "known: S, M, L", "labels: 17-29, 30-64, 65-89, 90"
+PLACE = "drop or fill such rows, or give them a place: None at the end of what a PrivateTable's "
+PLACE += "column may hold, as in (0, 99, None), or missing=True"
 TEXT = pd.Series(["17"]).dtype  # object before pandas 3
 BAD = {
     "column missing": (
@@ -220,13 +222,11 @@ BAD = {
     ),
     "missing category": (
         table(size=["S", "M", np.nan]),
-        "column size, row 2 (index 'c'): nan is missing; "
-        "drop or fill such rows, or let the column have missing=True",
+        f"column size, row 2 (index 'c'): nan is missing; {PLACE}",
     ),
     "missing number": (
         table(age=[17, np.nan, 90]),
-        "column age, row 1 (index 'b'): nan is missing; "
-        "drop or fill such rows, or let the column have missing=True",
+        f"column age, row 1 (index 'b'): nan is missing; {PLACE}",
     ),
     "numbers as text": (
         table(age=["17", "30", "90"]),

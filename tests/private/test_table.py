@@ -139,14 +139,13 @@ def changed(**cells: object) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (changed(age=np.nan), r"row 1 .*nan is missing; .*a place: 'age': \(range\(18, 98\), None"),
-        (changed(rate=np.nan), r"a place: 'rate': \(0.0, 1.0, 4, None\); this"),
+        (changed(age=np.nan), r"row 1 .*nan is missing; .*a place: None .* in \(0, 99, None\)"),
         (changed(age=98), r"column age, row 1 .*98 lies outside \[18.0, 97.0\].*wider edges"),
         (changed(age=20.5), r"column age, row 1 .*20.5 is no whole number; round beforehand"),
         (changed(rate=-0.1), r"column rate, row 1 .*-0.1 lies outside \[0.0, 1.0\]"),
         (changed(rate=np.inf), r"column rate, row 1 .*inf lies outside"),
         (changed(sex="F"), r"column sex, row 1 .*'F' is no category; did you mean 'f'"),
-        (changed(sex=None), r"column sex, row 1 .*(None|nan) is missing; .*: \[..., None\]; this"),
+        (changed(sex=None), r"column sex, row 1 .*(None|nan) is missing; .*a place: None"),
         (changed(paid=2), r"column paid, row 1 .*2 is no category; known: 0, 1"),
         (changed(paid=0.5), r"column paid, row 1 .*0.5 is no category; known: 0, 1"),
         (changed(paid=np.nan), r"column paid, row 1 .*nan is missing"),
