@@ -71,19 +71,15 @@ class Pricing(NamedTuple):
 
     def edge(self, found: Guarantee) -> str:
         """Say that the first or the last of the orders decided, and what may prove less; or ""."""
-        moments = self.accountant == "moments"
-        tried = [1.0, MOST_MOMENTS] if moments else self.orders or []
+        tried = [1.0, MOST_MOMENTS] if self.accountant == "moments" else self.orders or [0.0]
+        ends = {f"{min(tried):.6g}": "smallest", f"{max(tried):.6g}": "largest"}
         order = found.method.rpartition(" ")[2]
-        ends = [f"{one:.6g}" for one in (min(tried, default=0), max(tried, default=0))]
         if order not in ends or not found.epsilon > 0:
             return ""
-        remedy = "accountant pld" if moments else "other --orders, or none,"
-        name = "moment" if moments else "order"
-        end = "smallest" if order == ends[0] else "largest"
-        least = self.floor(found.delta)
+        remedy = "other --orders, or none," if self.orders else "accountant pld"
         return (
-            f"{name} {order} is the {end} that was tried, and {remedy} may prove less; no noise "
-            f"brings epsilon below {least:.4g} here"
+            f"order {order} is the {ends[order]} that was tried, and {remedy} may prove less; no "
+            f"noise brings epsilon below {self.floor(found.delta):.4g} here"
         )
 
     def step(self, noise_multiplier: float, sample_rate: float) -> Mechanism:

@@ -47,7 +47,7 @@ def test_epsilon_options(answer):
         (
             RUN.replace("1.1", "100"),
             None,
-            "moment 32 is the largest.*accountant pld may.* 0.3598 here",
+            "order 32 is the largest.*accountant pld may.* 0.3598 here",
         ),
         (RUN, None, ""),
         (RUN.replace("10000", "0"), "2,3", ""),
