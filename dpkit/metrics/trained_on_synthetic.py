@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dpkit.common import checks
 from dpkit.common.progress import Progress, silent
+from dpkit.synthesizers import records
 from dpkit.training.device import generator_on, seeded
 
 AT_ONCE = 1000  # images that are classified together
@@ -101,8 +102,8 @@ def accuracy(
 
     Args:
         network: makes one for a shape and a number of classes: `cnn`, `mlp` or `logistic`.
-        synthetic: images, bytes or in [0, 1], (n, channels, height, width), and labels (n,); they
-            are put into an order of their own, so that those held out have all classes.
+        synthetic: images and labels, as `PrivateImages.fit` takes arrays; they are put into an
+            order of their own, so that those held out have all classes.
         real: the test images and labels, in the same form.
         seed: of weights, order, batches and dropout.
         progress: wraps the batches.
@@ -174,23 +175,7 @@ def _right(net: nn.Module, images: Tensor, labels: Tensor) -> float:
 def _tensors(
     images: np.ndarray, labels: np.ndarray, *, classes: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    pixels = np.asarray(images)
-    if pixels.ndim != 4 or np.shape(labels) != pixels.shape[:1] or not len(pixels):
-        raise ValueError(
-            "images must have shape (n, channels, height, width), and labels (n,), got "
-            f"{pixels.shape} and {np.shape(labels)}"
-        )
-    if pixels.dtype == np.uint8:
-        pixels = pixels.astype(np.float32) / 255
-    if not ((pixels >= 0) & (pixels <= 1)).all():  # NaN fails
-        raise ValueError(
-            "images must be bytes, or lie in [0, 1] without NaN; divide them by 255"
-        )
-    answers = np.asarray(labels)
-    if answers.dtype.kind not in "iu" or not ((answers >= 0) & (answers < classes)).all():
-        raise ValueError(f"labels must be integers in 0..{classes - 1}, got {answers!r:.80}")
-    made = (
-        torch.from_numpy(pixels.astype(np.float32)),
-        torch.from_numpy(answers.astype(np.int64)),
-    )
-    return made[0].to(device), made[1].to(device)
+    pixels, answers = records.arrays(images, labels, classes=classes)
+    checks.whole(1, number_of_images=len(pixels))
+    rows = torch.from_numpy(records.in_unit(pixels).astype(np.float32))
+    return rows.to(device), torch.from_numpy(answers).to(device)

@@ -308,8 +308,8 @@ def fit(
         rng: of the noise, which `dpkit.privacy.normals` adds.
 
     Raises:
-        ValueError: a code that is NaN, not whole or out of range (its row and column are named),
-            another shape or type, or a public_size that is not an integer >= 1.
+        ValueError: a code that is out of range (its row and column are named), another shape or
+            type, or a public_size that is not an integer >= 1.
     """
     checks.whole(1, public_size=public_size)
     counts = pair_counts(codes, settings.sizes)
@@ -419,19 +419,16 @@ def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> Codes:
         raise ValueError(
             f"codes must have shape (records, {len(sizes)}), one column a size, got {array.shape}"
         )
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iu" and array.size:
         raise ValueError(
-            f"codes must be integers, got {array.dtype}; encode categories as 0, 1, .."
+            f"codes must be integers, got {array.dtype}; encode categories, and missing ones, as "
+            "0, 1, .., and use codes.astype(np.int64)"
         )
-    fine = (array >= 0) & (array < np.array(sizes)) & (array == np.floor(array))
+    fine = (array >= 0) & (array < np.array(sizes))
     if not fine.all():
         row, column = np.argwhere(~fine)[0]
         raise ValueError(
             f"codes must be whole numbers in 0 .. {sizes[column] - 1} in column {column}, "
             f"got {array[row, column]} in row {row}; encode missing values as a category"
-        )
-    if array.dtype.kind == "f" and array.size:
-        raise ValueError(
-            f"codes must be integers, got {array.dtype}; use codes.astype(np.int64)"
         )
     return array.astype(np.int64)
