@@ -2,30 +2,12 @@
 
 from math import ceil, log2, prod
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from dpkit.training.networks import SLOPE, doubling_generator, halving_critic
+from dpkit.training.networks import SLOPE, Conditional, doubling_generator, halving_critic
 
 WIDTH, HIDDEN = 32, 256  # filters of the first convolution; units of a small network
 FLAT = 8  # pixels a side at which convolutions end
-
-
-class WithLabels(nn.Module):
-    """A network that sees a label as more features or channels, one of them 1 all over."""
-
-    piecewise_linear = True  # beside its body: what a gradient penalty wants to know
-
-    def __init__(self, body: nn.Module, classes: int) -> None:
-        super().__init__()
-        self.body, self.classes = body, classes
-
-    def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """Args: inputs (batch, features or channels, ...), labels (batch,) int64."""
-        classes = torch.arange(self.classes, device=labels.device)
-        one_hot = (labels.unsqueeze(1) == classes).to(inputs)
-        maps = one_hot.reshape(*one_hot.shape, *(1 for _ in inputs.shape[2:]))
-        return self.body(torch.cat((inputs, maps.expand(-1, -1, *inputs.shape[2:])), 1))
 
 
 def image_networks(
@@ -65,4 +47,4 @@ def image_networks(
         critic = halving_critic((channels + more, side, side), filters)
     if classes is None:
         return generator, critic
-    return WithLabels(generator, classes), WithLabels(critic, classes)
+    return Conditional(generator, classes=classes), Conditional(critic, classes=classes)

@@ -15,7 +15,7 @@ class Conditional(nn.Module):
     """A network fed with its input and a label, joined: the CGAN of Mirza and Osindero 2014.
 
     Args:
-        body: takes inputs with `classes` more features.
+        body: takes inputs with `classes` more features or channels, of which one is not 0.
         classes: number of labels.
         label_scale: what stands for 1 in the one-hot label. Beside hundreds of pixels a label of 1
             is a small part of an example's gradient, which noise on a clipped sum drowns.
@@ -34,11 +34,12 @@ class Conditional(nn.Module):
         return f"classes={self.classes}, label_scale={self.label_scale}"
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """Args: inputs (batch, features), labels (batch,) int64."""
+        """Args: inputs (batch, features or channels, ...), labels (batch,) int64."""
         # not functional.one_hot, which looks at the labels' values and so fails under vmap
         classes = torch.arange(self.classes, device=labels.device)
-        one_hot = (labels.unsqueeze(1) == classes).to(inputs)
-        return self.body(torch.cat((inputs, self.label_scale * one_hot), 1))
+        one_hot = self.label_scale * (labels.unsqueeze(1) == classes).to(inputs)
+        maps = one_hot.reshape(*one_hot.shape, *(1 for _ in inputs.shape[2:]))
+        return self.body(torch.cat((inputs, maps.expand(-1, -1, *inputs.shape[2:])), 1))
 
 
 def mlp(

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from dpkit.private.gan_step import CRITIC_LOSSES, moved, normal, scores
-from dpkit.private.image_networks import WithLabels
 from dpkit.private.release import PerExampleOf, released
 from dpkit.synthesizers.class_moments import MomentsModel
 from dpkit.synthesizers.records import checked_labels
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings
 from dpkit.training import Gradients, paired, per_example, seeded
 from dpkit.training.gradients.ghost_clipping import PerExample
+from dpkit.training.networks import Conditional
 from dpkit.training.types import Gan, Record
 
 AT_ONCE = 4096  # images generated together
@@ -207,7 +207,7 @@ class WarmGenerator(nn.Module):
         )
         for parameter in body[2].parameters():
             nn.init.zeros_(parameter)
-        self.correction = WithLabels(body, settings.classes)
+        self.correction = Conditional(body, classes=settings.classes)
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         """Args: z (batch, latent_size), labels (batch,) int64."""
@@ -244,9 +244,9 @@ def _basis(settings: WarmGanSettings) -> Tensor:
 def new_critic(settings: WarmGanSettings) -> nn.Module:
     """Two linear layers: of the moments' cosines, or of convolutions where there are `filters`."""
     if settings.filters:
-        return WithLabels(_convolutions(settings), settings.classes)
+        return Conditional(_convolutions(settings), classes=settings.classes)
     head = _head(settings.moments.features + settings.classes, settings.features)
-    return _OfCosines(_basis(settings).T, WithLabels(head, settings.classes))
+    return _OfCosines(_basis(settings).T, Conditional(head, classes=settings.classes))
 
 
 class _OfCosines(nn.Module):
