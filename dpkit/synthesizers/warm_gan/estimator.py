@@ -1,6 +1,5 @@
 """A warm GAN with fit and sample, as scikit-learn's estimators have them."""
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -106,16 +105,6 @@ class WarmGan(Priced):
         return self
 
     def _calibrated(self, shape: tuple[int, ...], size: int) -> WarmGanSettings:
-        options = self.options or {}
-        known = {field.name for field in fields(WarmGanSettings)} - {
-            "moments",
-            "plan",
-            "target_epsilon",
-        }
-        if unknown := options.keys() - known:
-            raise TypeError(
-                f"options must be among {', '.join(sorted(known))}; got {', '.join(unknown)}"
-            )
         checks.positive(epsilon=self.epsilon)
         return calibrated(
             self.epsilon,
@@ -128,7 +117,7 @@ class WarmGan(Priced):
             batch_size=self.batch_size,
             max_grad_norm=self.max_grad_norm,
             seeded=self.reproducible_seed is not None,
-            **options,
+            **(self.options or {}),
         )
 
     def sample(
