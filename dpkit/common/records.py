@@ -80,20 +80,14 @@ def code_version() -> str:
     """The commit the code runs from (with `+changed` if package files differ), else the version."""
     if not (CHECKOUT / ".git").exists():
         return __version__
-    git = ["git", "-C", str(CHECKOUT)]
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(CHECKOUT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
     try:
-        head = subprocess.run(
-            [*git, "rev-parse", "--short=12", "HEAD"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "--", PACKAGE.name],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        head = git("rev-parse", "--short=12", "HEAD").strip()
+        changed = git("status", "--porcelain", "--", PACKAGE.name)
     except (OSError, subprocess.CalledProcessError):
         return __version__
     return head + ("+changed" if changed else "")

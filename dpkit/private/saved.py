@@ -59,17 +59,14 @@ def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
         ValueError: it is no such file, or of a network of other tensors.
     """
     facts, tensors = _content(path)
-    own = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    own, stored = (
+        {(name, tuple(tensor.shape)) for name, tensor in one.items()}
+        for one in (network.state_dict(), tensors)
+    )
     if own != stored:
-        differ = sorted(
-            name for name in own.keys() | stored if own.get(name) != stored.get(name)
-        )
-        first = differ[0]
         raise ValueError(
-            f"{path} is of a network of another architecture: {len(differ)} tensors differ, the "
-            f"first is {first}, {stored.get(first, 'not there')} in the file and "
-            f"{own.get(first, 'not there')} in the network given"
+            f"{path} is of a network of another architecture: it alone has "
+            f"{sorted(stored - own)[:3]}, and the network given {sorted(own - stored)[:3]}"
         )
     network.load_state_dict(tensors)
     return facts
