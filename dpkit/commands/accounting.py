@@ -347,16 +347,9 @@ def leave_out(options: Mapping[str, Any], reason: str) -> None:
 
 
 def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) -> None:
-    """Print a line for each way of drawing batches, the one asked for first.
+    """Print a line for each of as_drawn.WAYS to draw batches, the one asked for first.
 
-    Args:
-        sampling: a name of as_drawn.WAYS.
-        run: the options --noise-multiplier, --steps, --batch-size, --data-size, --largest-batch.
-        delta: in (0, 1).
-        as_json: one JSON value instead.
-
-    Raises:
-        ValueError: an option is missing, of another name, or out of range.
+    ValueError: an option of `run`, which has five in their order, is missing or out of range.
     """
     checks.one_of(tuple(as_drawn.WAYS), sampling=sampling)
     missing = [

@@ -47,10 +47,7 @@ def writer(path: str) -> Callable[[list[Point]], bytes]:
 def write(paths: list[str], pricing: Pricing, ledger: Releases, delta: float) -> None:
     """Write the run's curves to each of these files, whole or not at all.
 
-    Raises:
-        ValueError: a name ends neither in .csv nor in .png.
-        ModuleNotFoundError: one ends in .png, and matplotlib is not installed.
-        OSError: a file cannot be written.
+    Raises: as `writer`, and OSError where a file cannot be written.
     """
     writers = [writer(path) for path in paths]  # all names before any price
     found = points(pricing, ledger, delta)

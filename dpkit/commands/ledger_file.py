@@ -8,9 +8,7 @@ CSV, one line for each stretch of steps with the same settings:
 JSON, the same as a list: [{"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 5000}]. These are
 steps with Poisson batches. With noise_over_sensitivity in the place of noise_multiplier they are
 steps with batches of a fixed size drawn without replacement. A row may say its adjacency, too.
-Also the kit's own: the ledger beside a checkpoint, and a released generator (*.safetensors). Of
-Opacus: `accountant.state_dict()` by json.dump or torch.save, or the checkpoint that
-PrivacyEngine.save_checkpoint writes.
+What else is read, of the kit's own and of Opacus, the help of --ledger says.
 """
 
 import csv

@@ -1,8 +1,7 @@
 """What a user has as data, as tensors with the example first: whole, finite and of one length.
 
-Features may be standardised: by public constants, or by a mean and deviation that are released
-first. The mean of the data is a function of every record: taken without noise, it would carry each
-record into every batch. Noised it is one more release of the same budget.
+A mean of the data, by which features are standardised, would carry each record into every batch:
+it is a public constant, or noised, as one more release of the same budget.
 """
 
 import warnings

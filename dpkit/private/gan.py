@@ -83,18 +83,16 @@ class PrivateGan(BaseEstimator):
             It may hold batch normalisation.
         critic: critic(x, y), or critic(x), to (batch, 1) or (batch,); of layers that keep examples
             apart. Both networks are copied; `fit` leaves them as they are.
-        epsilon, delta: of the whole fit, in nats, under add-remove adjacency.
+        epsilon, delta, batch_size, max_grad_norm, public_size, transform: of the whole fit, as
+            `Private`; but whole numbers become floats, too.
         classes: number of labels 0, 1, ..., which is public; None for data without.
         loss: "wasserstein" with a gradient penalty, "hinge" or "bce".
         latent_size: numbers in a latent, or their shape, such as (100, 1, 1).
-        batch_size: records a batch on average.
-        max_grad_norm: L2 norm to which each example's gradient is clipped.
         n_critic: critic steps to a step of the generator.
         learning_rate, generator_learning_rate, betas: of Adam; the generator's is the critic's
             where it is None.
         penalty_weight: of the gradient penalty of "wasserstein".
         generator_decay: of the released average of the generator's weights, in [0, 1).
-        public_size, transform: as `Private`; but whole numbers become floats, too.
         device: "auto", "cpu", "cuda", "cuda:1", ...
         reproducible_seed: of batches and noise, as `Private`: who knows it takes the noise off.
     """

@@ -386,9 +386,7 @@ class Private:
             checks.one_of(("released values",), stopped_by=stopped_by)
         settle(self.optimizer)
         self._weights.look()
-        # the same wherever a loop ended: that not all steps ran, and how many did, may tell of
-        # records, and is said only where the user states that released values decided it
-        ended = (
+        ended = (  # the same wherever a loop ended
             "The price is that of all planned steps. It covers training that ended before them "
             "where released values or public numbers alone decided that, not where records, or "
             "losses that were not released, did."

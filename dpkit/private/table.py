@@ -116,8 +116,7 @@ class Schema:
             return Binned(name, edges, whole=False, missing=missing)
         raise TypeError(
             f"columns: {name} must be a list of categories, (low, high), (low, high, bins) or a "
-            f"range; a None after them, as in (low, high, None), lets cells be missing; got "
-            f"{given!r:.80}"
+            f"range, and None after that where cells may be missing; got {given!r:.80}"
         )
 
     def _categories(self, name: str, given: list[Any]) -> Categorical:
@@ -205,8 +204,7 @@ class PrivateTable(Priced):
     It needs no torch, and comes closer to the census than "gan", a `PrivateGan` of one-hot rows: at
     epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).
 
-    Another `fit` costs epsilon again. The fitted object holds no records, so that it may be
-    released (by joblib or pickle, say) where no seed was given.
+    What another `fit` costs, and when the fitted object may be released, is as of `PrivateImages`.
 
     Attributes:
         model_: what was released.
@@ -268,9 +266,7 @@ class PrivateTable(Priced):
                 whose `data` names it where runs take other columns of it).
 
         Raises:
-            TypeError: no data frame, or columns that do not say what they hold.
-            ValueError: a number is out of range, or a cell is missing, of no category, or outside
-                its bounds: column, row, value and remedy are named.
+            TypeError, ValueError: as `TableEncoder.codes`; ValueError where a number is bad, too.
             OverBudget: the run would exceed the budget; nothing was charged then.
         """
         check_budget(budget)

@@ -61,11 +61,7 @@ class FeaturesModel:
     losses: tuple[float, ...] = field(repr=False)
 
     def sample(self, labels: ArrayLike, *, rng: np.random.Generator) -> NDArray[np.float32]:
-        """An image for each label, (labels, channels, height, width) in [0, 1].
-
-        Raises:
-            ValueError: labels are no integers in 0 .. classes - 1.
-        """
+        """An image of each label, as `class_moments.MomentsModel.sample`."""
         codes = checked_labels(labels, classes=self.settings.classes)
         made = np.zeros((len(codes), *self.settings.shape), np.float32)
         self.generator.eval()
@@ -116,14 +112,8 @@ def fit(
 ) -> FeaturesModel:
     """Release the classes' embeddings, and train a generator on them: it costs the release alone.
 
-    Args:
-        images, labels: as `random_features.release`.
-        public_size: number of records as declared, not as counted; see `match`.
-        rng: of the noise; the generator's weights and latents come from one that it spawns.
-        matching: how the generator learns.
-
-    Raises:
-        ValueError: as `random_features.release`, or a public_size that is not an integer >= 1.
+    Arguments and errors as of `random_features.release` and `match`, which takes an rng that the
+    noise's own spawns.
     """
     checks.whole(1, public_size=public_size)
     released = release(images, labels, settings=settings, rng=rng)

@@ -104,13 +104,7 @@ def release(
 ) -> Floats:
     """Noised sums of the classes' embeddings, (features, classes); it costs `settings.ledger()`.
 
-    Args:
-        images: floats in [0, 1], shape (records, channels, height, width); records may be 0.
-        labels: integers in 0 .. classes - 1, shape (records,).
-        rng: of the noise, which `dpkit.privacy.normals` adds.
-
-    Raises:
-        ValueError: another shape or type, or a number that is NaN or out of its range.
+    Arguments and errors as of `class_moments.fit`.
     """
     sums = embedded_sums(images, labels, settings=settings)
     return normals.noised(sums, noise_std=settings.noise_std, rng=rng)

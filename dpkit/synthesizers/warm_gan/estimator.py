@@ -123,16 +123,7 @@ class WarmGan(Priced):
     def sample(
         self, labels: ArrayLike, *, reproducible_seed: int | None = None
     ) -> NDArray[np.float32]:
-        """An image of each label, (labels, channels, height, width) in [0, 1]; it costs nothing.
-
-        Args:
-            labels: integers below `classes`.
-            reproducible_seed: of the latents; None takes the operating system's entropy.
-
-        Raises:
-            NotFittedError: there is no generator yet.
-            ValueError: labels are out of range.
-        """
+        """An image of each label, as `PrivateImages.sample`; it costs nothing."""
         net = self._fitted().generator_
         device = next(net.parameters()).device
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
