@@ -6,7 +6,7 @@ the reader's own pictures. Of tables `census`, a simulated one, is always there;
 source, terms and checksums.
 """
 
-from dpkit.datasets.census import census, high_income_chance, simulated_census
+from dpkit.datasets.census import census, simulated_census
 from dpkit.datasets.encoding import Binned, Categorical, TableEncoder
 from dpkit.datasets.files import DataNotFound, DownloadFailed, download
 from dpkit.datasets.images import (
@@ -42,7 +42,6 @@ __all__ = [
     "digits",
     "download",
     "fashion_mnist",
-    "high_income_chance",
     "image_folder",
     "load",
     "make_images",

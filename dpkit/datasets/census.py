@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpkit.common.checks import whole
-from dpkit.datasets.encoding import Binned, Categorical, TableEncoder
+from dpkit.common.checks import in_range, whole
+from dpkit.datasets.encoding import Binned
 from dpkit.datasets.files import check_split
 from dpkit.datasets.tables import ADULT_8
 
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
 NAME = "simulated census"
 AGES, WEEKS = (column for column in ADULT_8.columns if isinstance(column, Binned))
-COMPLETE = TableEncoder(
-    tuple(
-        Categorical(column.name, column.values) if isinstance(column, Categorical) else column
-        for column in ADULT_8.columns
-    )
-)  # nothing may be missing
 ROWS = {"train": 20_000, "test": 10_000}
 SEEDS = {"train": 20_200, "test": 10_200}
 
@@ -136,23 +130,8 @@ def census(*, split: str = "train", rows: int | None = None) -> "pd.DataFrame":
     """
     most = ROWS[check_split(split)]
     rows = most if rows is None else rows
-    whole(0, rows=rows)
-    if rows > most:
-        raise ValueError(
-            f"rows must be at most {most:,}, the size of the {split} split, got {rows}; "
-            "simulated_census draws as many as you like"
-        )
+    in_range(0, most, rows=whole(rows=rows))
     return simulated_census(rows, rng=np.random.default_rng(SEEDS[split]))
-
-
-def high_income_chance(frame: "pd.DataFrame") -> np.ndarray:
-    """The model's own probability of an income above 50K, float64 (rows,), whatever the income is.
-
-    No classifier's accuracy is above the mean of max(p, 1 - p), but for the luck of the draw.
-
-    Raises: as `ADULT_8.codes`, and ValueError where an occupation or work class is missing.
-    """
-    return _chance(dict(zip(COMPLETE.names, COMPLETE.codes(frame).T, strict=True))) / 1000
 
 
 def _draw(uniform: np.ndarray) -> np.ndarray:
@@ -190,6 +169,6 @@ def _hours_row(code: dict[str, np.ndarray], stage: np.ndarray) -> np.ndarray:
 
 
 def _chance(code: dict[str, np.ndarray]) -> np.ndarray:
-    """Chance of a high income per thousand: int64 (n,)."""
+    """Chance of a high income per thousand, which bounds any classifier's accuracy: int64 (n,)."""
     points = np.sum([np.array(POINTS[name])[code[name]] for name in POINTS], axis=0)  # (n,)
     return np.array(CHANCE)[points]

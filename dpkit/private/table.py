@@ -55,8 +55,6 @@ class Schema:
     """
 
     def __init__(self, columns: Any) -> None:
-        if columns is None:
-            raise TypeError(f"columns must be given, got None: {REASON}")
         if hasattr(columns, "iloc"):
             raise TypeError(f"columns is a {type(columns).__name__}: {REASON}")
         self._texts: dict[str, dict[Any, str]] = {}
@@ -98,12 +96,8 @@ class Schema:
             return Binned(name, edges, whole=True, missing=missing)
         if isinstance(given, list):
             return self._categories(name, given)
-        if isinstance(given, tuple) and any(isinstance(one, str) for one in given):
-            raise TypeError(
-                f"columns: {name} is a tuple, {given!r:.80}: for categories take a list, as (low, "
-                "high) stands for numbers"
-            )
-        if isinstance(given, tuple) and len(given) in (2, 3):
+        texts = isinstance(given, tuple) and any(isinstance(one, str) for one in given)
+        if isinstance(given, tuple) and len(given) in (2, 3) and not texts:
             low, high, bins = (*given, BINS)[:3]
             number = checks.whole(1, **{f"columns: bins of {name}": bins})
             bounds = {f"columns: low of {name}": low, f"columns: high of {name}": high}
@@ -293,11 +287,6 @@ class PrivateTable(Priced):
         self, schema: Schema, codes: np.ndarray, budget: Budget | None
     ) -> tuple[Any, list[Release]]:
         names, sizes = schema.encoder.names, schema.sizes
-        if len(sizes) < 2:
-            raise ValueError(
-                f"columns: there is {names[0]} alone, and marginals count pairs of columns: add "
-                'another, or take method="gan"'
-            )
         target = None
         if self.target is not None:
             checks.one_of(names, target=self.target)

@@ -269,14 +269,11 @@ class MarginalsModel:
 
     columns: in the order they are drawn, the target first.
     tables: the shares and two-way tables behind the model, which agree with one another.
-    noisy_size: number of records by the noisy counts, and its standard deviation; far from
-        the declared public_size, the model is blurred (larger) or cut off (smaller).
     """
 
     settings: MarginalsSettings
     columns: tuple[ConditionalTable, ...]
     tables: Tables
-    noisy_size: tuple[float, float]
 
     def sample(self, n: int, *, rng: np.random.Generator) -> Codes:
         """`n` rows of codes, shape (n, columns), each drawn from the model on its own.
@@ -377,11 +374,7 @@ def model_from(
             cube = cubes[column, parent] if first else cubes[parent, column]
             table = _given(np.moveaxis(cube, 0 if first else 1, -1))  # parent, target, column
             columns.append(ConditionalTable(column, (parent, target), table))
-    # the tables' totals averaged by inverse variance, and the standard deviation of that
-    weights = np.array([1 / table.size for table in counts.values()])
-    totals = np.array([table.sum() for table in counts.values()])
-    size = float(totals @ weights / weights.sum()), settings.noise_std / sqrt(weights.sum())
-    return MarginalsModel(settings, tuple(columns), tables, size)
+    return MarginalsModel(settings, tuple(columns), tables)
 
 
 def _tree(

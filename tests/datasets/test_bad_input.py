@@ -32,11 +32,7 @@ BAD = [
         (partial(datasets.download, name), f"{name} ships with {by}; there is nothing to download")
         for name, by in (("digits", "scikit-learn"), ("census", "dpkit"))
     ),
-    (
-        partial(census, rows=20_001),
-        "rows must be at most 20,000, the size of the train split, got 20001; "
-        "simulated_census draws as many as you like",
-    ),
+    (partial(census, rows=20_001), "rows must lie in [0, 20000], got 20001"),
     (partial(census, rows=-1), "rows must be an integer >= 0, got -1"),
     (partial(census, rows=10.0), "rows must be an integer >= 0, got 10.0"),
     (
