@@ -12,7 +12,7 @@ from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.plan import size_of
-from dpkit.private.statement import ALL_RECORDS, SETTINGS, Price, Priced, counted, generator
+from dpkit.private.statement import ALL_RECORDS, OF_IMAGES, Priced, generator
 from dpkit.synthesizers import class_moments, random_features
 from dpkit.synthesizers.jitter import Jitter
 from dpkit.synthesizers.records import arrays, checksum, in_unit
@@ -115,13 +115,8 @@ class PrivateImages(Priced):
             budget.reserve(ledger, data=checksum(pixels, labels), seed=seed)
         self.model_ = fit(rows, labels, settings=settings, rng=rng)
         self.guarantee_ = guarantee
-        assumed = (
-            SETTINGS,
-            *([counted(len(pixels))] if self.public_size is None else []),
-            f"the number of classes, {classes}, and the size of an image are public",
-        )
-        seeded = self.reproducible_seed is not None
-        self._price = Price(ledger, guarantee, ALL_RECORDS, assumed, seeded)
+        public = OF_IMAGES.format(classes)
+        self._priced(ledger, guarantee, ALL_RECORDS, len(pixels), public)
         self._after = AFTER[self.method]
         return self
 

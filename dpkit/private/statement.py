@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,6 +19,7 @@ SEEDED = (
     "of private data."
 )
 SETTINGS = "settings and initial weights do not depend on the records"
+OF_IMAGES = "the number of classes, {}, and the size of an image are public"
 INDEPENDENT = (
     "initial weights, buffers, transform and settings (learning rates too, as training goes on) do "
     "not depend on the records; neither the preparation of a record, nor its loss or the fake "
@@ -103,6 +104,22 @@ class Priced(BaseEstimator):
             unit: of privacy: what one record is.
         """
         return self._fitted()._price.statement(unit=unit)
+
+    def _priced(
+        self,
+        ledger: list[Release],
+        guarantee: Guarantee,
+        sampling: str,
+        records: int,
+        *public: str,
+    ) -> None:
+        """State what was fitted to so many records; `public` is assumed beside their number."""
+        own: Any = self  # with arguments that all of them have
+        assumed = [SETTINGS, *public]
+        if own.public_size is None:
+            assumed.insert(1, counted(records))
+        seeded = own.reproducible_seed is not None
+        self._price = Price(ledger, guarantee, sampling, tuple(assumed), seeded)
 
     def _fitted(self) -> Self:
         if not hasattr(self, "_price"):

@@ -24,7 +24,7 @@ from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.plan import size_of
-from dpkit.private.statement import ALL_RECORDS, SETTINGS, Price, Priced, counted, generator
+from dpkit.private.statement import ALL_RECORDS, Priced, generator
 from dpkit.synthesizers import marginals
 
 if TYPE_CHECKING:
@@ -273,13 +273,8 @@ class PrivateTable(Priced):
         )
         self.model_, ledger = fitted(schema, codes, own)
         self.guarantee_ = pld.epsilon(ledger, delta=self.delta)
-        self._price = Price(
-            ledger,
-            self.guarantee_,
-            ALL_RECORDS if self.method == "marginals" else "Poisson",
-            (SETTINGS, *([counted(len(frame))] if self.public_size is None else [])),
-            self.reproducible_seed is not None,
-        )
+        sampling = ALL_RECORDS if self.method == "marginals" else "Poisson"
+        self._priced(ledger, self.guarantee_, sampling, len(frame))
         self._schema = schema
         return self
 

@@ -10,7 +10,7 @@ from torch import nn
 from dpkit.common import checks
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.plan import size_of
-from dpkit.private.statement import ALL_RECORDS, SETTINGS, Price, Priced, counted, generator
+from dpkit.private.statement import ALL_RECORDS, OF_IMAGES, Priced, generator
 from dpkit.synthesizers import class_moments
 from dpkit.synthesizers.records import arrays, checksum, in_unit
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated
@@ -95,13 +95,8 @@ class WarmGan(Priced):
         for _ in train(step, gan, data, settings=settings, rng=rng):
             pass
         self.generator_, self.settings_ = gan.averaged_net.eval(), settings
-        assumed = (
-            SETTINGS,
-            *([counted(size)] if self.public_size is None else []),
-            f"the number of classes, {settings.classes}, and the size of an image are public",
-        )
-        drawn = f"{ALL_RECORDS} and Poisson"
-        self._price = Price(ledger, settings.guarantee(), drawn, assumed, seed is not None)
+        drawn, public = f"{ALL_RECORDS} and Poisson", OF_IMAGES.format(settings.classes)
+        self._priced(ledger, settings.guarantee(), drawn, size, public)
         return self
 
     def _calibrated(self, shape: tuple[int, ...], size: int) -> WarmGanSettings:

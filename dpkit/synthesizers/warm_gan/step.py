@@ -13,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
 from dpkit.private.gan_step import CRITIC_LOSSES, moved, normal, scores
 from dpkit.private.release import PerExampleOf, released
@@ -176,16 +177,16 @@ class WarmGenerator(nn.Module):
 
     def __init__(self, model: MomentsModel, settings: WarmGanSettings) -> None:
         super().__init__()
-        own, pixels = model.components, len(model.components[0][0].mean)
-        directions = max(one.factors.shape[1] for parts in own for one in parts)
-        factors = torch.zeros(len(own), len(own[0]), directions, pixels)
-        for label, parts in enumerate(own):
-            for index, one in enumerate(parts):
-                factors[label, index, : one.factors.shape[1]] = torch.as_tensor(one.factors.T)
-        means = [[torch.as_tensor(one.mean) for one in parts] for parts in own]
-        counts = torch.tensor([[one.count for one in parts] for parts in own])
-        self.register_buffer("means", torch.stack([torch.stack(p) for p in means]).float())
-        self.register_buffer("factors", factors)
+        own, size = (
+            [one for parts in model.components for one in parts],
+            (settings.classes, -1),
+        )
+        means = torch.as_tensor(np.stack([one.mean for one in own])).float()
+        factors = pad_sequence([torch.as_tensor(one.factors.T) for one in own], True).float()
+        counts = torch.tensor([one.count for one in own]).unflatten(0, size)
+        directions, pixels = factors.shape[1:]
+        self.register_buffer("means", means.unflatten(0, size))
+        self.register_buffer("factors", factors.unflatten(0, size))
         self.register_buffer("edges", (counts / counts.sum(1, keepdim=True)).cumsum(1).float())
         self.shape = settings.moments.shape
         self.latent_size = 1 + directions + settings.latent_size
