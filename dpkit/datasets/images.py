@@ -151,10 +151,6 @@ def load(name: str, *, split: str = "train") -> Images:
     for known, loader in IMAGE_SETS:
         if known == name:
             return loader(split=split)
-    if name == sources.ADULT.name:
-        raise ValueError(
-            "adult is a table, not an image set; use dpkit.datasets.adult(split=...)"
-        )
     raise ValueError(
         f"unknown image set {name!r}; {closest(name, [known for known, _ in IMAGE_SETS])}"
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from numbers import Real
 from typing import Any
 
 from dpkit.common import checks
@@ -239,11 +240,10 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
     Raises:
         ValueError: a number is out of range.
     """
-    if not (isinstance(gan.betas, tuple | list) and len(gan.betas) == 2):
-        raise ValueError(f"betas must be two numbers, such as (0.5, 0.9), got {gan.betas!r}")
-    betas = checks.non_negative(**{"betas[0]": gan.betas[0], "betas[1]": gan.betas[1]})
-    if not max(betas) < 1:
-        raise ValueError(f"betas must lie in [0, 1), such as (0.5, 0.9), got {gan.betas!r}")
+    betas = tuple(gan.betas) if isinstance(gan.betas, tuple | list) else ()
+    if len(betas) != 2 or not all(isinstance(x, Real) and 0 <= x < 1 for x in betas):
+        raise ValueError(f"betas must be two in [0, 1), such as (0.5, 0.9), got {gan.betas!r}")
+    betas = float(betas[0]), float(betas[1])
     rate, seed = gan.learning_rate, gan.reproducible_seed
     of_generator = rate if gan.generator_learning_rate is None else gan.generator_learning_rate
     checks.positive(learning_rate=rate, generator_learning_rate=of_generator)

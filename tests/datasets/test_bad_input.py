@@ -19,10 +19,6 @@ LOADERS = (digits, mnist, adult, datasets.adult_8, datasets.adult_8_all, census)
 BAD = [
     (partial(load, "mnits"), f"unknown image set 'mnits'; did you mean 'mnist'? {KNOWN}"),
     (partial(load, "faces"), f"unknown image set 'faces'; {KNOWN}"),
-    (
-        partial(load, "adult"),
-        "adult is a table, not an image set; use dpkit.datasets.adult(split=...)",
-    ),
     (partial(verify, "cfar10"), f"unknown data set 'cfar10'; did you mean 'cifar10'? {SETS}"),
     *(
         (partial(each, split="valid"), "split must be 'train' or 'test', got 'valid'")

@@ -209,7 +209,9 @@ def test_one_column_has_no_pairs():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ((1, 0), r"age needs \(low, high\) with low < high, got \(1.0, 0.0\)"),
+        ((1, 0), r"age: edges must be finite and ascending, got \(1.0, "),
+        ((1, 1), "age: edges must be finite and ascending"),
+        ((1, 1, 1), "columns: age is constant"),
         ((0, float("nan")), "high of age must lie in"),
         ((0, 1, 0), "bins of age must be an integer >= 1"),
         ((0, 1, 1), "columns: age is constant"),
@@ -218,7 +220,8 @@ def test_one_column_has_no_pairs():
         (range(5, 5), "age needs a rising range"),
         (range(5, 0, -1), "age needs a rising range"),
         (["a"], "age is constant.*: leave it out of columns and data, or state what else"),
-        ([1, 1], "a category of age is there twice"),
+        ([1, 1], "age: value '1' is there twice"),
+        ([1, True], "must all be texts, or all whole numbers or truths"),
         (["a", "a"], "'a' is there twice"),
         ([0.5, 1.5], r"numbers with fractions need \(low, high\)"),
         (["a", 1], "must all be texts, or all whole numbers"),
