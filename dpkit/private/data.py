@@ -31,7 +31,10 @@ SMALL = 2**30  # bytes of features that a GPU keeps as a whole
 COLUMNS = 16  # of labels, each of which is looked at
 FAR = 10  # of images as floats: neither in [-1, 1] nor standardised
 NEIGHBOURS = 64  # first items of a Dataset, of which none may lie in the first one's memory
-ITEMS = "the items of the Dataset must be tensors, arrays or numbers, of images by ToTensor()"
+ITEMS = (
+    "the items of the Dataset must be tensors, arrays or numbers, of images by ToTensor(); of "
+    "dictionaries give the columns as arrays, such as data['image'], data['label']"
+)
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -148,11 +151,6 @@ def _read(dataset: Any, collate: Any) -> tuple[Any, ...]:
     if not len(dataset):
         raise ValueError("there are no records: the Dataset is empty")
     items = [dataset[index] for index in range(len(dataset))]
-    if isinstance(items[0], Mapping) and not own:
-        raise TypeError(
-            "the items of the Dataset are dictionaries: give its columns, such as data['image'], "
-            "data['label'], as arrays, or a Dataset of (x, y) tuples"
-        )
     leaves = [leaf for item in items[:NEIGHBOURS] for leaf in tree_leaves(item)[:1]]
     _warn_of_overlap("items of the Dataset", extents(*leaves[:1]), extents(*leaves[1:]))
     try:
@@ -164,7 +162,7 @@ def _read(dataset: Any, collate: Any) -> tuple[Any, ...]:
                 raise RuntimeError("collate_fn must make one row of one item, batch first")
             return found
     except TypeError as error:
-        raise TypeError(f"{ITEMS}: {error}") from error
+        raise TypeError(f"{ITEMS} ({error})") from error
     except RuntimeError as error:
         raise ValueError(
             f"the items of the Dataset must be of one shape: crop or pad them ({error})"
