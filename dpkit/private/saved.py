@@ -24,10 +24,13 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
         words: more to publish, of JSON.
 
     Raises:
-        ValueError: the folder does not exist.
-        OSError: the file cannot be written, such as where a folder lies.
+        ValueError: the folder does not exist, or the path is a folder.
     """
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(
+            f"{path} is a folder: give the path of a file, such as net.safetensors"
+        )
     if not path.parent.is_dir():
         raise ValueError(f"the folder {path.parent} does not exist: make it first")
     guarantee = plan.guarantee()
