@@ -177,10 +177,8 @@ class WarmGenerator(nn.Module):
 
     def __init__(self, model: MomentsModel, settings: WarmGanSettings) -> None:
         super().__init__()
-        own, size = (
-            [one for parts in model.components for one in parts],
-            (settings.classes, -1),
-        )
+        own = [one for parts in model.components for one in parts]
+        size = (settings.classes, -1)
         means = torch.as_tensor(np.stack([one.mean for one in own])).float()
         factors = pad_sequence([torch.as_tensor(one.factors.T) for one in own], True).float()
         counts = torch.tensor([one.count for one in own]).unflatten(0, size)
