@@ -241,7 +241,7 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
         ValueError: a number is out of range.
     """
     betas = tuple(gan.betas) if isinstance(gan.betas, tuple | list) else ()
-    if len(betas) != 2 or not all(isinstance(x, Real) and 0 <= x < 1 for x in betas):
+    if len(betas) != 2 or not all(isinstance(x, Real) and 0 <= float(x) < 1 for x in betas):
         raise ValueError(f"betas must be two in [0, 1), such as (0.5, 0.9), got {gan.betas!r}")
     betas = float(betas[0]), float(betas[1])
     rate, seed = gan.learning_rate, gan.reproducible_seed
