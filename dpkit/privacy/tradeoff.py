@@ -1,4 +1,4 @@
-"""The whole privacy profile and trade-off curve, of a ledger by any accountant or of one mechanism.
+"""The whole privacy profile and trade-off curve, of a ledger by any accountant.
 
 The profile is delta as a function of epsilon. The trade-off curve f is the least type II error of
 any test of "the record is absent" against "it is present" (or the reverse), as a function of its
@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike
 
 from dpkit.privacy.calibrate import Accountant
 from dpkit.privacy.ledger import Ledger, Releases
-from dpkit.privacy.mechanisms import Floats, Mechanism
+from dpkit.privacy.mechanisms import Floats
 
-STEEPEST = 700.0  # |log slope| of the lines that are tried: exp(-700) is 1e-304
+STEEPEST = 700.0  # epsilon, at most: exp(-700) is 1e-304
 POINTS = 30  # epsilons evenly apart, and as many in even ratios, that an accountant is asked
-ROUNDS, SECTIONS = 26, 10  # of the search for the best line: 2 * 700 * (2 / 10)^26 is 1e-15
 
 
 def profile(
@@ -41,9 +40,8 @@ def profile(
     if np.isnan(found).any():
         raise ArithmeticError("the accountant's delta is NaN at some epsilon")
     order = np.argsort(asked)
-    found[order] = np.minimum.accumulate(
-        found[order]
-    )  # what holds at an epsilon holds beyond it
+    # what holds at an epsilon holds beyond it
+    found[order] = np.minimum.accumulate(found[order])
     return found
 
 
@@ -102,51 +100,6 @@ def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> F
         steep = left - np.where(types_1 > 0, np.exp(eps) * types_1, 0.0)
     flat = np.exp(-eps) * (left - types_1)
     return np.maximum(0.0, np.maximum(steep, flat)).max(axis=0)
-
-
-def exact(mechanism: Mechanism, alphas: ArrayLike) -> Floats:
-    """One release's own curve in each direction, from its profile, (2, alphas): exact to 1e-12.
-
-    Row 0 tests "absent" against "present", row 1 the reverse; under replace-one, the second
-    record of the dominating pair against the first, and the reverse. The curve is the upper
-    envelope of its tangents, 1 - delta(epsilon) - e^epsilon alpha over all real epsilons; with
-    H the other direction's delta, delta(-epsilon) = 1 - e^-epsilon (1 - H(epsilon)).
-
-    Raises:
-        ValueError: an alpha is not in [0, 1].
-        Unsupported: the mechanism's profile is not known.
-        ArithmeticError: the profile is NaN somewhere.
-    """
-    types_1 = _as_alphas(alphas)
-    return np.stack([_envelope(mechanism, types_1, row) for row in (0, 1)])
-
-
-def _envelope(mechanism: Mechanism, alphas: Floats, row: int) -> Floats:
-    """The highest of all tangents at each alpha; concave in e^epsilon, so it has one peak."""
-
-    def tangents(epsilons: Floats) -> Floats:  # (alphas, sections + 1), one row an alpha
-        size = np.abs(epsilons)
-        deltas = mechanism.profile(size.ravel()).reshape(2, *size.shape)
-        if np.isnan(deltas).any():
-            raise ArithmeticError(f"the profile of {mechanism} is NaN at some epsilon")
-        steep = 1 - deltas[row] - np.exp(epsilons) * alphas[:, None]
-        flat = np.exp(-size) * (1 - deltas[1 - row] - alphas[:, None])
-        return np.where(epsilons >= 0, steep, flat)
-
-    with np.errstate(divide="ignore"):
-        high = np.minimum(-np.log(alphas), STEEPEST)  # beyond it a tangent is below 0
-    low, best = np.full_like(high, -STEEPEST), np.zeros_like(high)
-    rows = np.arange(alphas.size)
-    for _ in range(ROUNDS):
-        epsilons = low[:, None] + (high - low)[:, None] * np.arange(SECTIONS + 1) / SECTIONS
-        values = tangents(epsilons)
-        top = values.argmax(axis=1)
-        best = np.maximum(best, values[rows, top])
-        low, high = (
-            epsilons[rows, np.maximum(top - 1, 0)],
-            epsilons[rows, np.minimum(top + 1, SECTIONS)],
-        )
-    return best
 
 
 def _as_alphas(alphas: ArrayLike) -> Floats:

@@ -219,8 +219,8 @@ ACCOUNTANTS = [
     (lambda: gdp.log_delta(NAN, 1.0), "mu must lie in"),
     (lambda: composition.compose(np.ones(1), np.ones(1), 0.0), r"slack must lie in \(0, 1\)"),
     (lambda: groups.epsilon(ONE, group_size=0, delta=1e-5), "group_size"),
-    (lambda: tradeoff.exact(Gaussian(1.0), [1.1]), r"type I errors in \[0, 1\]"),
-    (lambda: tradeoff.exact(Gaussian(1.0), [NAN]), "type I errors"),
+    (lambda: tradeoff.from_profile([1.0], [0.1], [1.1]), r"type I errors in \[0, 1\]"),
+    (lambda: tradeoff.from_profile([1.0], [0.1], [NAN]), "type I errors"),
     (lambda: tradeoff.curve(ONE, [-0.1], accountant=rdp.delta), r"type I errors in \[0, 1\]"),
     (lambda: tradeoff.profile(ONE, [-1.0], accountant=rdp.delta), "epsilon must be a finite"),
     (lambda: tradeoff.profile(ONE, 1.0, accountant=rdp.delta), "epsilons must be a list"),
@@ -317,7 +317,6 @@ SCHEDULES = [
 UNKNOWN = [
     (lambda: gdp.mu(parallel(ONE)), "mu is not known"),
     (lambda: composition.basic(parallel(ONE), delta=0.1), "profile is not known"),
-    (lambda: tradeoff.exact(parallel(ONE)[0].mechanism, [0.1]), "profile is not"),
     (
         lambda: noise_ledger(Constant(1.0), steps=1, release=unpriced),
         r"step 0 .* no price is known",
@@ -325,7 +324,6 @@ UNKNOWN = [
 ]
 FAILED = [
     (lambda: gdp.mu(BROKEN), "not a number >= 0: nan"),
-    (lambda: tradeoff.exact(Broken(1.0), [0.1]), "is NaN"),
     (lambda: tradeoff.profile(ONE, [1.0], accountant=failed), "is NaN"),
     (lambda: filtered().allows(Broken(1.0)), "not a number >= 0: nan"),
     (lambda: filtered().charge(Broken(1.0)), "not a number >= 0: nan"),
