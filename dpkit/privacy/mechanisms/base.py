@@ -81,9 +81,11 @@ def stacked(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
     return of_family(first.family, *columns)
 
 
-def from_atoms(losses: Floats, p: Floats, lattice: tuple[float, float] | None) -> PrivacyLoss:
-    """Finitely many losses (increasing), each of mass p under P and p * exp(-loss) under Q."""
-    q = p * np.exp(-losses)
+def from_atoms(
+    losses: Floats, p: Floats, lattice: tuple[float, float] | None, q: Floats | None = None
+) -> PrivacyLoss:
+    """Finitely many losses (increasing), of mass p under P and q, or p * exp(-loss), under Q."""
+    q = p * np.exp(-losses) if q is None else q
 
     def masses(edges: Floats) -> Floats:
         cells = np.searchsorted(edges, losses, side="left")
@@ -95,13 +97,18 @@ def from_atoms(losses: Floats, p: Floats, lattice: tuple[float, float] | None) -
 
 def normal_masses(z: Floats) -> Floats:
     """Mass of N(0, 1) below z_0, between neighbours and above z_{n-1}: (..., n + 1), z (..., n)."""
-    beyond = np.zeros((*z.shape[:-1], z.shape[-1] + 2))
-    beyond[..., 1:-1] = ndtr(-np.abs(z))  # beyond z, on z's own side
-    upper = np.ones(beyond.shape, dtype=bool)
-    upper[..., 0], upper[..., 1:-1] = False, z > 0
+    return between(ndtr(-np.abs(z)), z > 0)
+
+
+def between(tails: Floats, upper: NDArray[np.bool_]) -> Floats:
+    """Masses (..., n + 1) by the mass beyond each of n edges: above it where `upper`, or below."""
+    beyond = np.zeros((*tails.shape[:-1], tails.shape[-1] + 2))
+    beyond[..., 1:-1] = tails
+    sides = np.ones(beyond.shape, dtype=bool)
+    sides[..., 0], sides[..., 1:-1] = False, upper
     left, right = beyond[..., :-1], beyond[..., 1:]
-    straddling = ~upper[..., :-1] & upper[..., 1:]
-    one_side = np.where(upper[..., 1:], left - right, right - left)
+    straddling = ~sides[..., :-1] & sides[..., 1:]
+    one_side = np.where(sides[..., 1:], left - right, right - left)
     return np.where(straddling, 1.0 - left - right, one_side)
 
 
@@ -246,13 +253,8 @@ class NoGuarantee:
 
     def privacy_loss(self) -> PrivacyLoss:
         """Certainly above every finite loss."""
-
-        def masses(edges: Floats) -> Floats:
-            out = np.zeros((2, edges.size + 1))
-            out[0, -1] = out[1, 0] = 1.0
-            return out
-
-        return PrivacyLoss(masses)
+        ends = np.array([-np.inf, np.inf])
+        return from_atoms(ends, np.array([0.0, 1.0]), None, q=np.array([1.0, 0.0]))
 
     def gaussian_dp(self) -> GaussianDp:
         return GaussianDp(float("inf"), exact=True)

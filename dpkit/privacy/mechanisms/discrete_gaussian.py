@@ -29,6 +29,7 @@ from dpkit.privacy.mechanisms.base import (
     Unsupported,
     as_epsilons,
     as_orders,
+    between,
     check_noise,
     moved_by,
 )
@@ -130,7 +131,7 @@ class DiscreteGaussian:
 
         def masses(edges: Floats) -> Floats:
             last = self._last_integer(edges)
-            return np.stack([_between(k, self._scale) for k in (last - self._shift, last)])
+            return np.stack([_masses(k, self._scale) for k in (last - self._shift, last)])
 
         return PrivacyLoss(masses, lattice=(-self._shift * step / 2, step))
 
@@ -214,17 +215,11 @@ def _smooth_tail(z: Floats, step: float) -> Floats:
     return np.log(mills + more) - z * z / 2 - np.log(2 * np.pi) / 2
 
 
-def _between(last: Floats, scale: float) -> Floats:
+def _masses(last: Floats, scale: float) -> Floats:
     """Probability up to last_0, between neighbours (left end excluded) and above: (n + 1,)."""
     upper = last >= 0
     tails = np.exp(_log_upper_tail(np.where(upper, last + 1, -last), scale))  # on its own side
-    beyond = np.concatenate([[0.0], tails, [0.0]])
-    upper = np.concatenate([[False], upper, [True]])
-    left, right = beyond[:-1], beyond[1:]
-    straddling = ~upper[:-1] & upper[1:]
-    return np.where(
-        straddling, 1.0 - left - right, np.where(upper[1:], left - right, right - left)
-    )
+    return between(tails, upper)
 
 
 class Randomness(Protocol):

@@ -17,6 +17,7 @@ from dpkit.privacy.mechanisms.base import (
     as_epsilons,
     as_orders,
     check_noise,
+    from_atoms,
     moved_by,
 )
 
@@ -181,15 +182,8 @@ class RandomizedResponse:
         eps, truth = self.epsilon, self._truth
         wrong = truth * np.exp(-eps)
         p = np.array([wrong, (self.categories - 2) * wrong, truth])
-
-        def masses(edges: Floats) -> Floats:
-            cells = np.searchsorted(edges, [-eps, 0.0, eps], side="left")
-            size = edges.size + 1
-            return np.stack(
-                [np.bincount(cells, w, size).astype(np.float64) for w in (p, p[::-1])]
-            )
-
-        return PrivacyLoss(masses, (-eps, 2 * eps) if self.categories == 2 else (-eps, eps))
+        lattice = (-eps, 2 * eps) if self.categories == 2 else (-eps, eps)
+        return from_atoms(np.array([-eps, 0.0, eps]), p, lattice, q=p[::-1])
 
     def gaussian_dp(self) -> GaussianDp:
         """The least mu: its curve, convex, passes through the corners of this one's polygon.
