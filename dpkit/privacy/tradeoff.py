@@ -14,9 +14,6 @@ from dpkit.privacy.calibrate import Accountant
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Floats
 
-STEEPEST = 700.0  # epsilon, at most: exp(-700) is 1e-304
-POINTS = 30  # epsilons evenly apart, and as many in even ratios, that an accountant is asked
-
 
 def profile(
     ledger: Releases, epsilons: ArrayLike, *, accountant: Accountant, **options: Any
@@ -45,38 +42,11 @@ def profile(
     return found
 
 
-def curve(
-    ledger: Releases,
-    alphas: ArrayLike,
-    *,
-    accountant: Accountant,
-    epsilons: ArrayLike | None = None,
-    **options: Any,
-) -> Floats:
-    """A lower bound on the least type II error at each type I error, in both directions: (alphas,).
-
-    Args:
-        ledger: releases under one adjacency.
-        alphas: type I errors in [0, 1].
-        accountant: as `profile`.
-        epsilons: where to ask it; by default 60 values up to the largest that matters,
-            log(1 / the smallest alpha > 0). More make the curve higher, never wrong.
-
-    Raises:
-        ValueError: an alpha is not in [0, 1], or as `profile`.
-    """
-    types_1 = _as_alphas(alphas)
-    if epsilons is None:
-        least = types_1[types_1 > 0].min(initial=0.5)
-        top = min(-np.log(least), STEEPEST)
-        epsilons = np.union1d(np.linspace(0, top, POINTS), np.geomspace(1e-4, top, POINTS))
-    return from_profile(
-        epsilons, profile(ledger, epsilons, accountant=accountant, **options), types_1
-    )
-
-
 def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> Floats:
     """The least type II error that pairs of (epsilon, delta)-DP allow at each alpha: (alphas,).
+
+    Of a ledger's `profile` it is a lower bound on what any test of it has, in both directions; more
+    epsilons, up to log(1 / the smallest alpha > 0), make the curve higher, never wrong.
 
     f(alpha) = max over the pairs of max(0, 1 - delta - e^epsilon alpha,
     e^-epsilon (1 - delta - alpha)) (Wasserman, Zhou 2010, Thm 2.4; Dong, Roth, Su 2022, Prop. 2.5).
@@ -85,7 +55,9 @@ def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> F
         ValueError: epsilons and deltas are not lists of one length > 0, an epsilon is not >= 0, a
             delta or alpha not in [0, 1].
     """
-    types_1 = _as_alphas(alphas)
+    types_1 = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    if types_1.ndim != 1 or not ((types_1 >= 0) & (types_1 <= 1)).all():
+        raise ValueError(f"alphas must be a list of type I errors in [0, 1], got {alphas}")
     eps, delta = np.asarray(epsilons, dtype=np.float64), np.asarray(deltas, dtype=np.float64)
     if not (eps.shape == delta.shape and eps.ndim == 1 and eps.size):
         raise ValueError(
@@ -100,10 +72,3 @@ def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> F
         steep = left - np.where(types_1 > 0, np.exp(eps) * types_1, 0.0)
     flat = np.exp(-eps) * (left - types_1)
     return np.maximum(0.0, np.maximum(steep, flat)).max(axis=0)
-
-
-def _as_alphas(alphas: ArrayLike) -> Floats:
-    array = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-    if array.ndim != 1 or not ((array >= 0) & (array <= 1)).all():
-        raise ValueError(f"alphas must be a list of type I errors in [0, 1], got {alphas}")
-    return array

@@ -59,9 +59,6 @@ TAKES_A_LEDGER = {
     "basic": partial(composition.basic, delta=1e-5),
     "advanced": partial(composition.advanced, delta=1e-5),
     "tradeoff.profile": lambda x: list(tradeoff.profile(x, [0.0, 1.0], accountant=rdp.delta)),
-    "tradeoff.curve": lambda x: list(
-        tradeoff.curve(x, [0.1], accountant=rdp.delta, epsilons=[0.0, 1.0])
-    ),
     "parallel": parallel,
     "best_order": lambda ledger: filters.best_order(9.0, delta=1e-5, ledger=ledger),
     "Ledger.of": Ledger.of,

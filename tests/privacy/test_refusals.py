@@ -221,7 +221,6 @@ ACCOUNTANTS = [
     (lambda: groups.epsilon(ONE, group_size=0, delta=1e-5), "group_size"),
     (lambda: tradeoff.from_profile([1.0], [0.1], [1.1]), r"type I errors in \[0, 1\]"),
     (lambda: tradeoff.from_profile([1.0], [0.1], [NAN]), "type I errors"),
-    (lambda: tradeoff.curve(ONE, [-0.1], accountant=rdp.delta), r"type I errors in \[0, 1\]"),
     (lambda: tradeoff.profile(ONE, [-1.0], accountant=rdp.delta), "epsilon must be a finite"),
     (lambda: tradeoff.profile(ONE, 1.0, accountant=rdp.delta), "epsilons must be a list"),
     (lambda: tradeoff.from_profile([1.0], [0.1, 0.2], [0.5]), "lists of one length"),
