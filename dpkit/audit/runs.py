@@ -7,11 +7,12 @@ noise of deviation 1 and a shift.
 """
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import logsumexp
 
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy.mechanisms.base import normal_masses
 
 AT_ONCE = 2**22  # normals that are held at a time
 ROWS = 2**13  # runs that are held at a time, where each has many numbers
@@ -37,19 +38,26 @@ def poisson(
     check_rng(rng)
     shift = checks.positive(shift=shift)
     trials, steps = checks.whole(1, trials=trials, steps=steps)
-    if not 0 < rate <= 1:
-        raise ValueError(f"rate must lie in (0, 1], got {rate}")
-    out = np.log1p(-rate) if rate < 1 else -np.inf
+    rate = checks.in_range(0, 1, rate=checks.positive(rate=rate))
 
     def run(count: int, present: bool) -> Floats:
-        """Sum of log(1 - q + q exp(s x - s^2 / 2)) over one block of steps."""
+        """Sum over one block of steps."""
         draws = rng.standard_normal((trials, count))
         if present:
             draws += shift * (rng.random((trials, count)) < rate)
-        return np.logaddexp(out, np.log(rate) + shift * draws - shift**2 / 2).sum(axis=1)
+        return log_ratios(draws, shift, rate).sum(axis=1)
 
     blocks = _blocks(steps, AT_ONCE // trials)
     return Scores(*(sum(run(n, present) for n in blocks) for present in (False, True)))  # pyright: ignore
+
+
+def log_ratios(draws: Floats, shift: float, rate: float) -> Floats:
+    """log(1 - q + q exp(s x - s^2 / 2)) of each release x, in deviations of its noise.
+
+    s is the shift where the record takes part, q the rate at which it does, in (0, 1].
+    """
+    out = np.log1p(-rate) if rate < 1 else -np.inf
+    return np.logaddexp(out, np.log(rate) + shift * draws - shift**2 / 2)
 
 
 def shuffled(
@@ -94,17 +102,7 @@ def left_out(
     Every epoch it is in one batch. The clipped gradients of all others are the opposite of its own,
     so that beside what a full batch of them sums to, its batch is moved by twice its clipped
     gradient with the record and by once without it (Chua et al. 2024, "How private are DP-SGD
-    implementations?").
-
-    Args:
-        rng: draws the places and the noise.
-        trials: runs in each world, >= 1.
-        shift: a clipped gradient's length in deviations of the noise, at most 10.
-        batches: in an epoch, >= 1.
-        epochs: >= 1, each shuffled anew.
-
-    Raises:
-        ValueError: a number is out of range.
+    implementations?"). Arguments and errors as `shuffled`, with shift at most 10.
     """
     check_rng(rng)
     shift = checks.in_range(0, 10, shift=checks.positive(shift=shift))
@@ -136,13 +134,12 @@ def sorted_runs(
     ratios of these numbers. Arguments and errors as there, with shift at most 10.
     """
     check_rng(rng)
-    if not 0 < rate <= 1:
-        raise ValueError(f"rate must lie in (0, 1], got {rate}")
+    rate = checks.in_range(0, 1, rate=checks.positive(rate=rate))
     shift = checks.in_range(0, 10, shift=checks.positive(shift=shift))
     trials, steps = checks.whole(1, trials=trials, steps=steps)
-    edges = np.concatenate([[-np.inf], np.linspace(-5, 5 + shift, CELLS - 1), [np.inf]])
-    without = _masses(edges)
-    present = (1 - rate) * without + rate * _masses(edges - shift)
+    edges = np.linspace(-5, 5 + shift, CELLS - 1)
+    without = normal_masses(edges)
+    present = (1 - rate) * without + rate * normal_masses(edges - shift)
     ratios = np.log(present) - np.log(without)
 
     def world(masses: Floats) -> Floats:
@@ -151,12 +148,6 @@ def sorted_runs(
         return np.concatenate([np.einsum("tc,c->t", counts, ratios) for counts in drawn])
 
     return Scores(world(without), world(present))
-
-
-def _masses(edges: Floats) -> Floats:
-    """Normal probability of each cell, from the nearer tail."""
-    low, high = edges[:-1], edges[1:]
-    return np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
 
 
 def _blocks(total: int, largest: int) -> list[int]:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from dpkit.audit.one_run import apart
+from dpkit.audit.runs import log_ratios
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.common import checks
 from dpkit.datasets import Images, digits
@@ -344,15 +345,9 @@ def _with_own_weights(
 
 
 def _log_ratios(sums: Floats, plan: Plan) -> Floats:
-    """The sum over steps of log(1 - q + q exp(s x - s^2 / 2)), x = sum / z, s = 1 / z.
-
-    Args:
-        sums: (steps, canaries) in units of C.
-    """
-    rate, shift = plan.batch_size / plan.public_size, 1 / plan.noise_multiplier
-    out = np.log1p(-rate) if rate < 1 else -np.inf
-    drawn = np.log(rate) + shift**2 * (sums - 0.5)
-    return np.logaddexp(out, drawn).sum(axis=0)
+    """Of each canary's sums (steps, canaries), in units of C: over all steps, (canaries,)."""
+    noise, rate = plan.noise_multiplier, plan.batch_size / plan.public_size
+    return log_ratios(sums / noise, 1 / noise, rate).sum(axis=0)
 
 
 def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_]:
