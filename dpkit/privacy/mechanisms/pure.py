@@ -20,6 +20,7 @@ from dpkit.privacy.mechanisms.base import (
     from_atoms,
     moved_by,
 )
+from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -192,14 +193,11 @@ class RandomizedResponse:
         mu = Phi^-1(truth) - Phi^-1(p).
         """
         truth, wrong = self._truth, self._truth * np.exp(-self.epsilon)
-        if (
-            self.epsilon < 0.5
-        ):  # both are close: integrate the derivative of Phi^-1 between them
-            nodes, weights = np.polynomial.legendre.leggauss(20)
-            at = ndtri(wrong + (truth - wrong) * (nodes + 1) / 2)
+        if self.epsilon < 0.5:  # close: integrate the derivative of Phi^-1 between them
+            at = ndtri(wrong + (truth - wrong) * (NODES + 1) / 2)
             slope = np.sqrt(2 * np.pi) * np.exp(at * at / 2)
             width = wrong * np.expm1(self.epsilon)
-            return GaussianDp(float(width / 2 * (weights @ slope)), exact=True)
+            return GaussianDp(float(width / 2 * (WEIGHTS @ slope)), exact=True)
         log_wrong = np.log(truth) - self.epsilon
         lie = np.log(self.categories - 1) + log_wrong
         at_truth = ndtri(truth) if truth < 0.5 else -ndtri_exp(lie)
