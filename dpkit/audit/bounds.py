@@ -1,7 +1,5 @@
 """Lower bounds on epsilon from independent scores of two worlds, without a record and with it.
 
-`distinguished` is the exact case: where nothing random hides a record, no finite epsilon fits.
-
 The test "present where score > t" has a false positive rate fpr in the one world and a false
 negative rate fnr in the other. Under (epsilon, delta)-DP, 1 - fnr <= e^epsilon fpr + delta and
 1 - fpr <= e^epsilon fnr + delta (Kairouz, Oh, Viswanath 2015, Thm 2.1). Both right-hand sides fall
@@ -119,7 +117,7 @@ def likelihood_ratio(
     """Bound epsilon by one joint test of both error rates, instead of one limit for each.
 
     Two exact binomial tails, as normal scores, are added with weights that other scores chose
-    (`limits.joint` has the proof). To first order, the weighted sum is the signed root of the
+    (proof: `thresholds.joint`). To first order, the weighted sum is the signed root of the
     likelihood ratio of both rates; but it holds at every number of trials. For the same bound it
     needs, to first order, 0.35 of `clopper_pearson`'s trials where both rates are equally
     uncertain, and 0.7 where one decides (at 95 %).

@@ -21,10 +21,7 @@ from dpkit.privacy.mechanisms import Adjacency, Floats
 
 CHOOSING = 0.15  # share of the canaries that choose which are guessed
 EACH = 10  # thresholds tried for either kind of guess
-INSIDE, OUTSIDE = (
-    0.05,
-    0.05,
-)  # shares of the canaries that `one_run_fdp` guesses "in" and "out"
+INSIDE = OUTSIDE = 0.05  # shares of the canaries that `one_run_fdp` guesses "in" and "out"
 LARGEST = 60.0  # epsilon, or mu, beyond which no search goes
 CLOSE = 1e-9  # relative, of the parameter that is searched
 STEEP = 3.0  # alpha / beta at which `p_value_chosen` is least
@@ -143,8 +140,7 @@ def one_run(
     should be the largest, by a random share of the canaries; only the others are then guessed.
 
     Given the coins of that share, the others' are still independent and fair, and the output is
-    (epsilon, delta)-DP in each of them; but how many are guessed depends on the output, where the
-    theorem has a fixed number. `p_value_chosen` allows for it.
+    (epsilon, delta)-DP in each of them. It decides how many are guessed: see `p_value_chosen`.
 
     Args:
         absent, present: scores of the canaries whose coins left them out, and of the others'.
@@ -190,16 +186,10 @@ def one_run_fdp(
     that the curve is that of two normals, mu deviations apart.
 
     Args:
-        absent, present: scores of the canaries whose coins left them out, and of the others'.
-        delta: in (0, 1), of the epsilon.
-        adjacency: under which a canary's two cases are neighbours.
-        confidence: in (0, 1).
         rng: breaks ties of scores.
         inside: share of the canaries guessed "in", those of the highest scores; fixed beforehand.
         outside: share guessed "out", those of the lowest; they add up to at most 1.
-
-    Raises:
-        ValueError: an argument is out of its range, or as `checked`.
+            The others, and errors, are `one_run`'s.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     check_rng(rng)

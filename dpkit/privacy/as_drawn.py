@@ -1,8 +1,6 @@
 """What the same run costs as its batches are drawn: a pair (lower, upper) for each way.
 
-Every function takes a noise multiplier (noise on a step's sum, over the clip norm C), a batch size,
-the declared size of the data, and a number of steps; the guarantee says its adjacency, for not all
-ways have the same one.
+The guarantee says its adjacency, for not all ways have the same one.
 """
 
 from collections.abc import Collection

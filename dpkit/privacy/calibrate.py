@@ -118,8 +118,7 @@ def sample_rate(
 ) -> float:
     """The highest sample rate of Poisson-sampled DP-SGD whose epsilon is <= target_epsilon.
 
-    The value returned was itself priced at or under the target; 1 where every record may enter
-    every batch. Arguments as `noise_multiplier`.
+    1 where every record may enter every batch. Arguments as `noise_multiplier`.
 
     Raises:
         ValueError: bad input, or a target that no rate above 2^-40 meets.

@@ -174,8 +174,8 @@ class ShuffledBatches(_Batches):
 
         Args:
             noise_multiplier: noise on a step's sum, over C.
-            public_size: declared size of the data.
-            steps: batches that were drawn, >= 0.
+            public_size: declared size of the data, the same in both data sets.
+            steps: batches that were drawn, >= 0; a pass's short last one is not.
 
         Raises:
             ValueError: the batch is larger than public_size, or a number is out of range.
@@ -206,13 +206,7 @@ class ShuffledBatches(_Batches):
         `shuffled.lower` says.
 
         Args:
-            noise_multiplier: noise on a step's sum, over C.
-            public_size: declared size of the data, the same in both data sets.
-            steps: batches that were drawn, >= 0; a pass's short last one is not.
-            delta: in (0, 1).
-
-        Raises:
-            ValueError: the batch is larger than public_size, or a number is out of range.
+            delta: in (0, 1). The others, and errors, are those of `passes`.
         """
         whole = self._passes(self.adjacency, noise_multiplier, public_size, steps)
         found = pld.epsilon([whole], delta=delta)

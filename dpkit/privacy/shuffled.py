@@ -73,12 +73,10 @@ def lower(
 ) -> float:
     """An epsilon that `steps` shuffled batches cannot be below: the larger of two bounds.
 
-    Two data sets: all gradients are at -C, and one record's is at C, or at -C (replace-one); or all
-    are 0, and one record's is C or left out in place (zero-out). Either way the batch that holds
-    the record has its sum moved, and each of a pass's batches is as likely to: balls and bins. A
+    One is of two data sets that pass over their records as balls and bins do (pld/proof.md, J): a
     pass that drops its short batch leaves the record out with the chance that it lies there, and
-    one that is only begun with that of a later batch. The second bound is `at_least`, of the first
-    pass: a gradient of 0 is one that a replaced record may have.
+    one that is only begun with that of a later batch. The other is `at_least`, of the first pass:
+    a gradient of 0 is one that a replaced record may have.
     """
     held, (passes, begun) = public_size // batch, divmod(steps, public_size // batch)
     noise = noise_multiplier / moved_by(adjacency)

@@ -42,8 +42,7 @@ _TAKEN = (torch.float32, torch.float64, torch.int32, torch.int64)  # by networks
 class Rows:
     """The rows of each batch, on rng's device, as a step is given them.
 
-    Data on the CPU, memory-mapped ones too, stay there: only the rows drawn are read and moved. The
-    transform may not read the data's memory itself, nor what else lies at the places in `memory`.
+    The transform may not read the data's memory itself, nor what else lies at places in `memory`.
 
     Raises:
         TypeError: data are of another type, or features or labels are not arrays.
@@ -85,9 +84,8 @@ class Rows:
     def check_finite(self) -> None:
         """Refuse records that are NaN or infinite, as steps would be given them, before any is.
 
-        All records are looked at, a part at a time, so memory-mapped data are read once. That a run
-        is refused (ValueError, of the first such row) depends on the private data and is no release
-        of the mechanism: do not publish it, nor the row that is named.
+        All are looked at, a part at a time: memory-mapped data are read once. ValueError names the
+        first such row, which is no release: do not publish it.
         """
         plain = self.data.transform is None
 

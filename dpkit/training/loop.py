@@ -43,8 +43,7 @@ def train(
             there draws other noise than one without (see Checkpoints). Count what was spent by
             `dpkit.training.spent(path)`, not by the records of one process.
         tf32: let a GPU multiply with 10 bits of mantissa: faster, and no longer float32. Gradients
-            are then as rough; `clipped_sum` takes norms and sums in float32, so that no record
-            moves a sum further.
+            are then as rough; `clipped_sum` takes norms and sums in float32.
         begins: called once, when all was checked and the first step is next, to charge the run.
 
     Yields:

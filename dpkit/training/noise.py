@@ -2,10 +2,8 @@
 
 Torch draws float32 normals from 24 random bits, so that none is ever beyond 5.77 deviations, and a
 sum in float32 shows by its last digits which noise was possible (Mironov 2012). Here each draw is a
-float64 with whole tails, and a noised coordinate is rounded to a multiple of a power of two between
-1/64 and 1/32 of its noise's deviation. What is released is then, coordinate by coordinate, the
-rounding of an ideal Gaussian release with probabilities off by less than a relative 2^-41: noise.md
-says why, and that 10^10 coordinates raise epsilon by less than 0.01.
+float64 with whole tails, and what is released is the rounding of an ideal Gaussian release but for
+probabilities that are next to the same: noise.md bounds them.
 """
 
 import os
@@ -56,14 +54,11 @@ def noised_each(
     For clipping by groups and by coordinate (`noise_stds` of the rule).
 
     Args:
-        sums: clipped sums of gradients, one tensor a parameter.
         noise_stds: for each tensor a number, or a tensor of the same shape.
-        rng: generator on the tensors' device.
 
     Raises:
-        TypeError: rng is no torch.Generator.
-        ValueError: there are not as many noises as sums, one is of another shape, or one is
-            negative, infinite or NaN; or rng has torch's default seed.
+        TypeError, ValueError: as `noised`, or there are not as many noises as sums, or one is of
+            another shape.
     """
     check_generator(rng)
     if len(noise_stds) != len(sums):
@@ -143,9 +138,8 @@ _first_used_in: MutableMapping[torch.Generator, int] = (
 def source(rng: torch.Generator) -> Callable[[int], Tensor]:
     """What draws standard normals, float64 (count,): on CUDA where rng is there, else on the CPU.
 
-    The bulk is NumPy's ziggurat on a CPU (its bit generator keyed by 128 bits from `rng`) and
-    torch's Box-Muller transform on a GPU; what lies beyond 4.5 deviations is drawn again from
-    there, by the inverse of the normal distribution and 106 random bits.
+    As `normals.standard_normals`; the bulk is torch's Box-Muller transform on a GPU, and on a CPU
+    the ziggurat's bit generator is keyed by 128 bits from `rng`.
     """
     if rng.device.type == "cuda":
         return partial(_on_gpu, rng=rng)
@@ -177,10 +171,7 @@ def _noised(total: Tensor, std: float | Tensor, draw: Callable[[int], Tensor]) -
 
 
 def _on_grid(totals: Tensor, draws: Tensor, stds: Tensor | float) -> Tensor:
-    """totals + stds * draws to the nearest multiple of each grid; where std is 0, the total.
-
-    A total's own multiple is split off first, exactly, so that no rounding of it meets the noise.
-    """
+    """As `normals.noised`, with these draws, which are overwritten; where std is 0, the total."""
     if isinstance(stds, Tensor):  # the power of two at or below each deviation, over 2^GRID
         grid = torch.ldexp(torch.ones_like(stds), stds.frexp().exponent - 1 - normals.GRID)
     else:

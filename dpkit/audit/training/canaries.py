@@ -5,10 +5,6 @@ length C. It is trained on together with ordinary records, through `dpkit.Privat
 released along a canary's direction is then noise, and C more in each batch that the canary was
 drawn into. Steinke, Nasr, Jagielski 2023 take many canaries for one run; Nasr et al. 2023 call
 those along one coordinate Dirac canaries.
-
-With plain SGD the weights are the initial ones less the learning rate times all releases, so that
-of Dirac canaries `final_scores` needs the released model alone; `release_scores` weighs each
-release by itself.
 """
 
 from collections.abc import Iterator, Mapping
@@ -203,7 +199,7 @@ def random_directions(
 
 
 def final_scores(seen: SeenReleases) -> Scores:
-    """The sum of all releases along each canary: of Dirac canaries, the final weights say it all.
+    """The sum of all releases along each canary; of Dirac canaries the model released tells it.
 
     With noise multiplier z, sampling rate q and T steps it has mean 0 and variance T z^2 without
     the canary, mean T q and variance T (z^2 + q (1 - q)) with it.

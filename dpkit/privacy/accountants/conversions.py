@@ -1,8 +1,4 @@
-"""From one Renyi bound (order, rdp) to (epsilon, delta): three theorems, loosest first.
-
-Each conversion is a pair of functions of arrays of one shape: `epsilon` at a delta and `delta` at
-an epsilon, one value per order; the caller takes the smallest.
-"""
+"""From one Renyi bound (order, rdp) to (epsilon, delta): three theorems, loosest first."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +9,10 @@ from dpkit.privacy.mechanisms import Floats
 
 
 class Conversion(NamedTuple):
-    """One theorem: `epsilon(orders, rdp, delta)` and `delta(orders, rdp, epsilon)`, per order."""
+    """One theorem: `epsilon(orders, rdp, delta)` and `delta(orders, rdp, epsilon)`, per order.
+
+    Of arrays of one shape; the caller takes the smallest value.
+    """
 
     name: str
     source: str

@@ -83,7 +83,7 @@ class BallsAndBinsGaussian:
         """Upper bounds in nats, never above those of one batch.
 
         With R = S / T, log E_Q[R^a] and log E_Q[R^(1-a)] are computed at whole orders a up to 256
-        (`_moments`, `_reversed`); between them lies a chord, for both are convex in a and 0 at 1.
+        (`_cumulants`); between them lies a chord, for both are convex in a and 0 at 1.
         1 - share + share E bounds E, where a record may stay out.
         """
         alpha = as_orders(orders)
@@ -165,11 +165,7 @@ _law = lru_cache(maxsize=32)(lambda side, noise, batches: side(noise, batches))
 
 
 def _upper(noise: float, batches: int, share: float) -> _Atoms | None:
-    """A dominating pair: masses rounded down, and what they lack put where it costs most.
-
-    That is both ends of the law, so that P and Q have a mass of 1, and infinity for what was left
-    out. None where rounding is too much for that.
-    """
+    """A dominating pair (pld/proof.md, J), None where rounding is too much for its two masses."""
     law: Law = _law(lognormal_sums.upper, noise, batches)
     ratio = np.maximum(share * law.at / batches, LEAST_RATIO - 1)  # R - 1
     q = law.mass * (1 - law.doubt)

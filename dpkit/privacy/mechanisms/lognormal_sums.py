@@ -1,9 +1,7 @@
 """The sum of independent lognormals of mean 1, as two finite laws that bracket it.
 
 With noise s, a batch that holds the record has the likelihood ratio X = exp(z / s - 1 / (2 s^2)),
-z ~ N(0, 1). `upper` spreads each part of the law of a sum over the two ends of its cell, means
-kept; `lower` merges each cell to its mean. So E[h(S)] goes up, and down, for every convex h; both
-are doubled up to the sum of all. All masses are sums of positive terms: see proof.md, J.
+z ~ N(0, 1). For every convex h `upper` has at least E[h(S)], and `lower` at most: pld/proof.md, J.
 """
 
 import math

@@ -1,8 +1,6 @@
 """The Gaussian on Poisson batches, the mechanism of DP-SGD, also for a group of records together.
 
-Between them stand releases with several noise levels. Each of these is one Gaussian of an effective
-multiplier: dividing every coordinate by its own noise turns N(0, diag(sigma_i^2)) into N(0, 1), and
-the distance a record moves by into sqrt(sum s_i^2 / sigma_i^2).
+Between them stand releases with several noise levels, each one Gaussian of an `effective_noise`.
 """
 
 import math
@@ -246,10 +244,9 @@ def effective_noise(noise_multipliers: tuple[float, ...]) -> float:
 class DiagonalGaussian(PricedAsOne):
     """A sum whose coordinate i is clipped to [-s_i, s_i], plus noise of deviation sigma_i on it.
 
-    The same price as one Gaussian with 1 / sigma_*^2 = sum s_i^2 / sigma_i^2 (Xu et al. 2019,
-    Lemma 1). A record added or removed moves coordinate i by s_i; a record replaced, by 2 s_i,
-    which `adjacency` accounts for: the ratios stay those of the clipping bounds s_i. Every price
-    is exact: see Gaussian.
+    It costs what one Gaussian of their `effective_noise` does (Xu et al. 2019, Lemma 1). A record
+    added or removed moves coordinate i by s_i; a record replaced, by 2 s_i, which `adjacency`
+    accounts for: the ratios stay those of the bounds s_i. Every price is exact: see Gaussian.
 
     Args:
         noise_multipliers: sigma_i / s_i of each coordinate, each > 0.

@@ -16,7 +16,6 @@ from dpkit.privacy.mechanisms.base import (
     Unsupported,
     as_epsilons,
     as_orders,
-    check_noise,
 )
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
@@ -28,13 +27,11 @@ ROUNDING = 1e-9  # relative, more than betainc's
 class TruncatedPoissonGaussian:
     """A Gaussian release of a Poisson sample, of which a random `most` are kept if it is larger.
 
-    Fewer are padded with empty examples, which add nothing to the sum and cost nothing. Let J of
-    the other records be drawn, Binomial(n - 1, q). Below `most` nothing is cut, and the step is the
-    sampled Gaussian. From there on a record that is drawn and kept takes another's place: it moves
-    the sum by 2C, not C, under add-remove too. Whether J >= most has the same chance in both data
-    sets; if it were told, the pair would be a mixture of these two (joint convexity), which
-    dominates. Other than the bound delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most] (Chua
-    et al. 2024, "Scalable DP-SGD: shuffling vs. Poisson subsampling") it needs no delta.
+    Fewer are padded with empty examples, which add nothing to the sum and cost nothing. Where the
+    other records fill the batch, a record that is kept takes another's place: it moves the sum by
+    2C, not C, under add-remove too. A mixture of that step and of the sampled Gaussian dominates
+    (proof.md, J). Other than the bound delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most]
+    (Chua et al. 2024, "Scalable DP-SGD: shuffling vs. Poisson subsampling") it needs no delta.
 
     Args:
         noise_multiplier: noise standard deviation / C.
@@ -57,10 +54,8 @@ class TruncatedPoissonGaussian:
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
-        check_noise(self.noise_multiplier)
-        SampledGaussian(
-            self.noise_multiplier, self.sample_rate, self.adjacency
-        )  # refuses the rest
+        # refuses the rest
+        SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)
         checks.whole(1, most=self.most, records=self.records)
 
     @property

@@ -106,8 +106,7 @@ class WithoutReplacementGaussian:
 
         Above loss 0 it is the mixture (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2), below 0 the
         reverse with the opposite sign; at 0 lies what is left (Zhu, Dong, Wang 2022, Thm 11). The
-        mixture against N(0, s^2) alone is what two data sets have: all records at one end of the
-        ball, and one of them at the other.
+        mixture against N(0, s^2) alone is what two data sets have (pld/proof.md, H).
         """
         q, mixture = self.sample_rate, self._mixture.privacy_loss()
         if q in (0, 1):

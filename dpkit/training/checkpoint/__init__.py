@@ -2,8 +2,7 @@
 
 A checkpoint's file is written whole, and refused where it is damaged or of another run, of which
 the fingerprint (settings, data, step, networks) is the same in every process. Around each step
-guards see that networks were left alone and that draws repeat. Of several ranks the first keeps
-the files; the others take its state and steps, and write nothing.
+guards see that networks were left alone and that draws repeat.
 """
 
 import inspect
@@ -169,9 +168,8 @@ class Follower:
     def one_step(self) -> Iterator[None]:
         """A step, for which rank 0 has charged before it takes part in adding up its sums.
 
-        Torch's global generators (dropout) are seeded for it, and put back after the block. The
-        seed follows from rng's state, where it stays, and from the step's index: a step that draws
-        nothing from rng leaves the same state to the next.
+        Torch's global generators (dropout) are seeded for it, and put back after the block: also by
+        the step's index, since a step that draws nothing from rng leaves its state to the next.
         """
         digest = sha256(b"global draws of step %d" % self.step)
         digest.update(self._rng.get_state().numpy().tobytes())

@@ -294,11 +294,7 @@ def _bits(length: int) -> int:
 
 
 class Power:
-    """A product of powers of discrete Fourier transforms, with a bound on its error.
-
-    The transform of floats of norm |x| is off by at most `_fft_error` |x| in the 2-norm
-    (proof.md, D, after Higham 2002, section 24.1).
-    """
+    """A product of powers of Fourier transforms, with a bound on its error (proof.md, D)."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -367,11 +363,7 @@ class Power:
     def _lowest(
         self, weights: Floats, middles: NDArray[np.int64], count: int
     ) -> tuple[Complexes, Floats]:
-        """The first `count` coefficients (m, count) by chirps, and what they are off by (m, 1).
-
-        With 2jk = j^2 + k^2 - (j - k)^2 a sum over k becomes a convolution of the length of the
-        weights and the coefficients (Bluestein 1970).
-        """
+        """The first `count` coefficients (m, count) by chirps (proof.md, D), and errors (m, 1)."""
         before, after = int(middles.max()), weights.shape[1] - int(middles.min())
         least = before + count + after
         length = min(2 ** _bits(least), 3 * 2 ** _bits(-(-least // 3)))  # that round least

@@ -1,13 +1,11 @@
 """Pairs (lower, upper) for runs of very many releases, whose losses no even grid can hold.
 
 A privacy loss becomes a few thousand atoms, dense where most of it lies and ever wider apart: once
-above it and once below it, as `loss_grid` does on even grids (proof.md, I). Nothing here is larger
-because there are more nodes: errors of the masses beyond them add up to the largest one.
+above it and once below it, as `loss_grid` does on even grids (proof.md, I).
 
-Atoms are composed by the few Fourier coefficients that a large power leaves. A large power of a
-coefficient is nothing unless its frequency is low. So atoms may be as close, and the window as
-wide, as the losses ask for: only the low frequencies are computed, each from a few thousand atoms,
-as 1 + sum of w (exp(i angle) - 1): a power of 10^7 needs its digits (proof.md, I).
+Atoms are composed by the few Fourier coefficients that a large power leaves, those of the low
+frequencies. So atoms may be as close, and the window as wide, as the losses ask for. Coefficients
+are computed as 1 + sum of w (exp(i angle) - 1): a power of 10^7 needs its digits.
 """
 
 from collections.abc import Callable, Sequence

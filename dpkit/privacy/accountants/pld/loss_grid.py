@@ -1,10 +1,6 @@
 """A privacy loss on a grid: once where it can only cost more, once where it can only cost less.
 
-The proofs are in proof.md. In short, with p and q the masses of a cell between two nodes:
-split the cell to its two ends so that p and q are both kept (the chord of the hockey-stick curve),
-and nothing is underestimated; give each node shares of its two cells whose joint loss is at least
-the node's (a randomised merging of outputs, which only loses information), and nothing is
-overestimated.
+The proofs are in proof.md: A of `upper`, B of `lower`, C of rounding.
 
 Releases of one family stand side by side, so that a whole block of them costs few array operations.
 """
