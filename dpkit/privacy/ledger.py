@@ -205,7 +205,6 @@ class Parallel:
 
     def rdp(self, orders: ArrayLike) -> Floats:
         costs = np.sort(np.stack([part.rdp(orders) for part in self.parts]), axis=0)
-        # A replaced record may leave one part and enter another.
         return costs[-1] if self.adjacency == "add-remove" else costs[-2:].sum(axis=0)
 
     def profile(self, epsilons: ArrayLike) -> Floats:

@@ -1,7 +1,7 @@
 """Gaussian noise in numpy: float64 draws with whole tails, added once, rounded to a coarse grid.
 
-What training draws on a CPU, and DP-PCA. `training/noise.md` bounds how far a sum that `noised`
-releases is from an ideal Gaussian release.
+What training draws on a CPU, DP-PCA, and one release of moments, random features or marginals.
+`training/noise.md` bounds how far a sum that `noised` releases is from an ideal Gaussian release.
 """
 
 from math import frexp, inf, ldexp

@@ -87,9 +87,7 @@ def _binomial(orders: Floats, q: float, noise: float) -> Floats:
     part -= factorial[2:]
     for i, order in enumerate(orders.astype(int)):
         terms = part[: order - 1] - factorial[order - 2 :: -1]
-        top = terms.max()
-        total = top + np.log(np.exp(terms - top).sum())
-        out[i] = total + factorial[order] + order * np.log1p(-q)
+        out[i] = log_sums(terms) + factorial[order] + order * np.log1p(-q)
     return out
 
 

@@ -19,6 +19,7 @@ from dpkit.privacy.mechanisms.base import (
     as_orders,
     check_noise,
 )
+from dpkit.privacy.mechanisms.renyi_integrals import log_sums
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 EVERY = 1024  # orders up to which every moment is computed; then some, with bounds between
@@ -191,8 +192,7 @@ def _terms(order: int, noise: float, q: float) -> tuple[Floats, Floats, Floats]:
 
 def _log_1_plus(terms: Floats) -> float:
     """log(1 + sum(exp(terms)))."""
-    top = terms.max()
-    return float(np.logaddexp(0.0, top + np.log(np.exp(terms - top).sum())))
+    return float(np.logaddexp(0.0, log_sums(terms)))
 
 
 @lru_cache(maxsize=16)
@@ -232,9 +232,7 @@ def _log_moment(power: Floats, noise: float) -> Floats:
             inside = np.where(power[:, None] > 0, power[:, None] * size, 0.0) - x * x / 2
         parts.append(np.where((w > 0) == (side > 0), inside, -np.inf))
     terms = np.concatenate(parts, axis=1)
-    top = terms.max(axis=1)
-    total = np.log(np.exp(terms - top[:, None]).sum(axis=1))
-    return top + total + np.log(STEP / np.sqrt(2 * np.pi))
+    return log_sums(terms) + np.log(STEP / np.sqrt(2 * np.pi))
 
 
 def _peak(power: Floats, noise: float, zero: float, *, side: int) -> Floats:

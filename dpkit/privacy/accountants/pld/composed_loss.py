@@ -154,11 +154,7 @@ class ComposedLoss(NamedTuple):
 
 
 def _discounted(weights: Floats, spacing: float) -> Floats:
-    """The sum over j >= k of weights_j exp(-(j - k) spacing), for each k.
-
-    In rows over which the exponential falls to exp(-200) at least, and what is beyond the next row
-    is left out.
-    """
+    """The sum over j >= k of weights_j exp(-(j - k) spacing), for each k, in rows (proof.md, E)."""
     columns = max(min(int(200 / spacing) + 1, weights.size), 1)
     rows = -(-weights.size // columns)
     padded = np.zeros((rows, columns))
