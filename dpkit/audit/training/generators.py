@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from dpkit.audit.one_run import apart, coins
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training.canaries import all_digits, seed
+from dpkit.audit.training.canaries import mixed, seed
 from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
@@ -72,14 +72,9 @@ def on_half(
     Raises:
         ValueError: a number is out of range, or there are not more images than candidates.
     """
-    check_rng(rng)
-    images = all_digits() if images is None else images
     records = checks.whole(2, records=records)
-    if not records < images.n:
-        raise ValueError(f"records must be below the {images.n} images, got {records}")
-    order = rng.permutation(images.n)
-    features = 2 * torch.from_numpy(images.flat()[order]) - 1
-    labels = torch.from_numpy(images.labels[order])
+    features, labels = mixed(rng, images, records=records)
+    features = 2 * features - 1
     included = coins(rng, records)
     chosen = torch.from_numpy(np.flatnonzero(included))
     data = Data(features[chosen], labels[chosen], records)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training.canaries import all_digits, dp_sgd, seed
+from dpkit.audit.training.canaries import dp_sgd, mixed, seed
 from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.private.plan import Plan
@@ -55,14 +55,8 @@ def blank_target(
     Raises:
         ValueError: there are no images left to learn from.
     """
-    check_rng(rng)
-    images = all_digits() if images is None else images
     records = checks.whole(1, records=records)
-    if not records < images.n:
-        raise ValueError(f"records must be below the {images.n} images, got {records}")
-    order = rng.permutation(images.n)
-    features = torch.from_numpy(images.flat()[order])
-    labels = torch.from_numpy(images.labels[order])
+    features, labels = mixed(rng, images, records=records)
     model = _learned(features[records:], labels[records:], start=seed(rng))
     unlikely = model.bias.detach().argmin()[None]  # a blank image's logits are the biases
     target = torch.zeros(1, features.shape[1]), unlikely
