@@ -37,13 +37,12 @@ HIGHEST = 256  # order up to which Renyi divergences are summed
 class BallsAndBinsGaussian:
     """One epoch: each record enters one of `batches` batches at random, all sums are released.
 
-    Gaussian noise of standard deviation noise_multiplier * C is on each clipped sum. The pair, a
-    record removed (the number of batches is public), is the mean over t of N(e_t, s^2 I) against
-    N(0, s^2 I), s the noise multiplier (Chua et al. 2025, "Balls-and-bins sampling for DP-SGD"):
-    it dominates, and some neighbours have it.
+    The pair, a record removed (the number of batches is public), is the mean over t of
+    N(e_t, s^2 I) against N(0, s^2 I), s the noise multiplier (Chua et al. 2025, "Balls-and-bins
+    sampling for DP-SGD"): it dominates, and some neighbours have it.
 
     Args:
-        noise_multiplier: noise standard deviation / C.
+        noise_multiplier: standard deviation of the noise on each clipped sum / C.
         batches: T, of the epoch.
         share: chance, in (0, 1], that a record enters a batch of the epoch at all.
 

@@ -1,8 +1,7 @@
 """Checkpoints: training that goes on after a crash to the same bits, each step charged once.
 
-A checkpoint's file is written whole, and refused where it is damaged or of another run, of which
-the fingerprint (settings, data, step, networks) is the same in every process. Around each step
-guards see that networks were left alone and that draws repeat.
+A checkpoint's file is written whole, and refused where it is damaged or of another run. Around each
+step guards see that networks were left alone and that draws repeat.
 """
 
 import inspect
