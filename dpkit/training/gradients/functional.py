@@ -68,19 +68,16 @@ class Functional:
         """All that the network has and that requires gradients."""
         return [p for p in self.network.parameters() if p.requires_grad]
 
-    def each(self, at_most: int | None = None) -> Iterator[list[Tensor]]:
-        """Full gradients, as many examples at a time as fit in `at_most` numbers."""
-        for named in self._chunks(grad(self._one), at_most):
+    def each(self) -> Iterator[list[Tensor]]:
+        """Full gradients, as many examples at a time as fit in `AT_ONCE` numbers."""
+        for named in self._chunks(grad(self._one)):
             yield list(named.values())
 
-    def _chunks(
-        self, function: Callable[..., Any], at_most: int | None = None
-    ) -> Iterator[Any]:
+    def _chunks(self, function: Callable[..., Any]) -> Iterator[Any]:
         """function(values, *rows) of each example, a few examples at a time."""
         named = self.network.named_parameters()
         values = {name: p.detach() for name, p in named if p.requires_grad}
-        if at_most is None:
-            at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
+        at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
         # beside gradients, inputs and outputs (about as much) must fit
         one = sum(p.numel() for p in self.parameters)
         one += WIDER * sum(x[:1].numel() for x in self.inputs)
