@@ -1,8 +1,7 @@
 """Check a hand-written step: what does one record change beside its noised sums, and those how far?
 
-The step runs on a batch and on neighbouring batches with the same weights and the same draws. On
-each neighbour, `noised` returns what it returned on the batch itself. Whatever still differs after
-the step has read the private records another way.
+On each neighbouring batch, `noised` returns what it returned on the batch itself. Whatever still
+differs after the step has read the private records another way.
 """
 
 from collections import Counter

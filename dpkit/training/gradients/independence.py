@@ -2,17 +2,14 @@
 
 Layers say how their gradients are made of products, but a network may do more than run its layers:
 use a parameter in a formula, change an output in a hook, let the examples of its batch meet. So at
-the 1st, 2nd, 4th, 8th, ... batch that a network and a loss see, other examples are replaced by
-something far away, which must leave an example's loss as it is to the last bit, and the gradients
-of two examples are computed a second way. What a loss reads from around it (labels in a closure) is
-not replaced, nor is what changes only between these batches looked at.
+some batches examples are replaced, and two gradients computed a second way: docs/training.md says
+when, and what nobody sees.
 
 Also watched is what a function reads while it runs: whether it goes to the data set beside the rows
 it is given. A price is that of rows drawn at random. A loss, a transform or a network that reads
 other records as well (a mean over the data set, a memory of records) moves what is released by
-more. So the operations on the data's own memory are watched, whatever name leads there. What is not
-seen: NumPy's arithmetic, `tolist`, and copies of the data, or numbers computed from it, made
-beforehand.
+more. So the operations on the data's own memory are watched, whatever name leads there;
+docs/limits.md lists what is not seen.
 """
 
 import re

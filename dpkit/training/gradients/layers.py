@@ -263,8 +263,7 @@ def scaled(d: Tensor, weights: Tensor) -> Tensor:
 def counting(weights: Tensor) -> Tensor:
     """Weights (tensors or 1, batch), all 0 for an example one of whose weights is 0 or no number.
 
-    The norm of its gradient is then not finite, or too large to be squared. It counts as zero,
-    which is within every bound: whether a run goes on must not hang on one record.
+    The norm of its gradient is then not finite, or too large to be squared (see `clipped_sum`).
     """
     return weights.masked_fill(~(weights.isfinite() & (weights != 0)).all(0), 0)
 
