@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
@@ -50,7 +51,7 @@ def test_one_pair_of_epsilon_and_delta_is_its_polygon():
     assert tradeoff.from_profile([math.inf], [0.0], [0.0, 0.5]).tolist() == [1.0, 0.0]
 
 
-def curve(ledger, alphas, *, accountant, epsilons=EPSILONS) -> np.ndarray:
+def curve(ledger, alphas, *, accountant, epsilons: ArrayLike = EPSILONS) -> np.ndarray:
     deltas = tradeoff.profile(ledger, epsilons, accountant=accountant)
     return tradeoff.from_profile(epsilons, deltas, alphas)
 
