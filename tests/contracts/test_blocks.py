@@ -1,0 +1,91 @@
+"""Code that README and the pages show runs as it is printed, in an empty folder.
+
+Python blocks of a page run one after another in one process: later ones may use names of earlier
+ones. `wheel_check.py` runs README's once more, each alone and away from the checkout.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = [path for of in ("*.md", "*/README.md", "docs/**/*.md") for path in ROOT.glob(of)]
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
+FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+PRINTED = re.compile(r"^print\(.*\)  # (.*\d.*)$", re.MULTILINE)  # with a number: what is printed
+SKIPPED = {  # commands, and why
+    "python -m dpkit data get mnist": "a download",
+    "python -m dpkit data verify": "it reads all that was ever downloaded",
+}
+
+
+def blocks(text: str) -> list[str]:
+    """The Python blocks of a page."""
+    return [code for language, code in FENCE.findall(text) if language == "python"]
+
+
+def commands(text: str) -> list[str]:
+    """The command lines of dpkit in a page's other fences."""
+    others = "".join(code for language, code in FENCE.findall(text) if language != "python")
+    lines = re.findall(r"^python -m dpkit .*", others, re.MULTILINE)
+    return [shlex.join(shlex.split(line, comments=True)) for line in lines]
+
+
+def run(folder: Path, *words: str | Path) -> str:
+    """What Python prints in an empty folder, without a network."""
+    empty, nowhere = folder / "empty", "http://127.0.0.1:9"
+    empty.mkdir()
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(folder)}
+    own |= {"http_proxy": nowhere, "https_proxy": nowhere}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=empty, env=os.environ | own, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ran(folder: Path, shown: list[str]) -> str:
+    """What pieces of code print, one after another in one process."""
+    script = folder / "shown.py"
+    script.write_text("\n".join(shown), encoding="utf-8")
+    return run(folder, script)
+
+
+WITH_CODE = [
+    pytest.param(name, marks=[pytest.mark.torch] if "torch" in "".join(blocks(text)) else [])
+    for name, text in PAGES.items()
+    if blocks(text)
+]
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_a_pages_python_runs_and_prints_what_its_comments_say(page: str, tmp_path: Path):
+    shown = blocks(PAGES[page])
+    printed = ran(tmp_path, shown).splitlines()
+    assert set(PRINTED.findall("\n".join(shown))) <= set(printed)
+
+
+README = PAGES["README.md"]
+COMMANDS = {line for text in PAGES.values() for line in commands(text)}
+
+
+@pytest.mark.parametrize("line", sorted(COMMANDS - SKIPPED.keys()))
+def test_a_command_runs(line: str, tmp_path: Path):
+    assert run(tmp_path, *shlex.split(line)[1:])
+
+
+def test_the_epsilons_in_readmes_first_lines_are_what_its_command_prints(tmp_path: Path):
+    stated = re.findall(r"cost epsilon (\S+) at\s+delta 1e-5, .* below (\S+):", README)
+    printed = run(tmp_path, *shlex.split(commands(README)[0])[1:])
+    found = re.findall(r"epsilon (\S+)\.\.(\S+) at delta", printed)
+    ((high, low),), ((least, most),) = stated, found
+    assert (float(low), float(high)) == (float(least), float(most))
+
+
+def test_commands_that_are_skipped_are_still_shown():
+    assert SKIPPED.keys() <= COMMANDS
