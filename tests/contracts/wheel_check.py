@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from test_blocks import blocks, commands
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TRAIN = "python -m dpkit train {} --epsilon 8 --delta 1e-4 --steps 20 --batch-size 32 --out {}"
@@ -34,28 +35,8 @@ BEYOND_CORE = [
     "python -m dpkit reproduce dp_cgan table_1 --scale small --results results",
     "python -m dpkit reproduce dp_cgan --all --scale small --results results",  # and the report
 ]
-# What the README leaves to the reader: data and networks.
-GIVEN = """
-import torch
-from sklearn.datasets import load_digits
-from dpkit.private.image_networks import image_networks
-x, y = map(torch.tensor, load_digits(return_X_y=True))
-x = x.float().reshape(-1, 1, 8, 8) / 8 - 1
-generator, critic = image_networks((1, 8, 8), classes=10, latent_size=64)
-net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-"""
-
-
-def shown() -> list[str]:
-    """The command lines and the Python blocks in README's fences."""
-    text = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-    found = []
-    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        if language == "python":
-            found.append(f"python -c {shlex.quote(GIVEN + block)}")
-        found += re.findall(r"^(?:python -m )?dpkit .*", block, re.MULTILINE)
-    return found
+README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+SHOWN = [*commands(README), *(f"python -c {shlex.quote(code)}" for code in blocks(README))]
 
 
 def run(line: str, folder: Path) -> tuple[int, str]:
@@ -69,7 +50,7 @@ def run(line: str, folder: Path) -> tuple[int, str]:
     cwd = folder / "work"
     done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True)
     last = (done.stderr if done.returncode else done.stdout).strip().rpartition("\n")[2]
-    print(" ".join(line.removeprefix(f"python -c '{GIVEN}").split())[:150])
+    print(" ".join(line.split())[:150])
     took = time.monotonic() - began
     print(f"  rc {done.returncode}, {took:.0f} s: {last[:150]}", flush=True)
     return done.returncode, last
@@ -109,7 +90,7 @@ def main() -> int:
         (wheel,) = folder.glob("*.whl")
         train, core = folder / "train", folder / "core"
         codes = [install(f"{wheel}[train]", train), install(str(wheel), core)]
-        codes += [run(line, train)[0] for line in [*shown(), *COMMANDS, *BEYOND_CORE]]
+        codes += [run(line, train)[0] for line in [*SHOWN, *COMMANDS, *BEYOND_CORE]]
         codes += [followed(line, core) for line in BEYOND_CORE]
     failed = sum(map(bool, codes))
     print(f"{failed} of {len(codes)} failed")
