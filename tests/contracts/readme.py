@@ -357,11 +357,13 @@ def launch_links_now() -> str:
 
 # file -> name of a part between two markers -> what makes it
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {
-        "systems": systems_table,
-    },
+    "README.md": {"systems": systems_table},
     "notebooks/README.md": {"launch links": launch_links_now},
-    "docs/claims.md": {"verdicts": verdicts_table, "claims": claims_table, "findings": doc_parts.findings},
+    "docs/claims.md": {
+        "verdicts": verdicts_table,
+        "claims": claims_table,
+        "findings": doc_parts.findings,
+    },
     "docs/accountants.md": {"drawn": doc_parts.drawn},
     "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
     "docs/utility.md": {
