@@ -4,6 +4,7 @@ import re
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,11 +185,11 @@ def sums_of(net, features):
     return clipped_sum(of, features, rule=FlatClipping(CLIP))
 
 
-def right(pair, features, labels, *, rng, **given):
+def right(pair, features, labels, *, rng, noise: Any = NOISE, over: Any = BATCH, **given):
     net, optimizer = pair
     clipped = sums_of(net, features)
-    noisy = noised(clipped.sums, noise_std=NOISE * CLIP, rng=rng)
-    update(optimizer, clipped.parameters, [total / BATCH for total in noisy])
+    noisy = noised(clipped.sums, noise_std=noise * CLIP, rng=rng)
+    update(optimizer, clipped.parameters, [total / over for total in noisy])
 
 
 def check(step, *, made=new_pair, settings=None, features=None, **told):
@@ -207,6 +208,7 @@ def test_nothing_is_found_in_the_right_step_nor_in_three_of_them():
     report = check(right, made=lambda: new_pair(nn.Dropout(0.5)))
     assert report.findings == ()
     assert report.dropped == pytest.approx(1, rel=1e-3)
+    assert "This is no proof" in str(report)
     report.raise_if_found()
 
 
@@ -278,6 +280,25 @@ def counting(pair, features, labels, *, counts=iter(range(100)), **given):  # no
     pair[0][-1].bias.data.fill_(next(counts))
 
 
+def centred_batch(pair, features, labels, **given):
+    right(pair, 100 * (features - features.mean(0)), labels, **given)
+
+
+def over_the_batch(pair, features, labels, **given):
+    right(pair, features, labels, over=len(features), **given)
+
+
+def as_many_draws(pair, features, labels, **given):
+    right(pair, features, labels, **given)
+    pair[0][-1].bias.data += torch.randn(len(features), generator=given["rng"]).sum()
+
+
+def plain_backward(pair, features, labels, **given):
+    pair[1].zero_grad()
+    (pair[0](features) - 1).square().mean().backward()
+    pair[1].step()
+
+
 def twice(pair, features, labels, **given):
     right(pair, features, labels, **given)
     right(pair, features, labels, **given)
@@ -294,6 +315,7 @@ KEPT = [  # in an attribute, a buffer, the learning rate, or in a gradient for t
     (lambda _, sgd, x: sgd.param_groups[0].update(lr=float(x.abs().mean())), 1),
     (lambda net, _, x: setattr(net[-1].bias, "grad", x.mean(0)[:1]), 0),
 ]
+REMEDY = "; (give|compute|divide|clip|draw)"
 WRONG = [
     (a_fake_for_each_record, "sensitivity", "where one record is left out, and 1 is charged"),
     (refuses_one_record, "stopped", r"lies far outside the domain \(ValueError: too large\)"),
@@ -302,7 +324,12 @@ WRONG = [
     (fixed_noise, "noise", "two releases have the same noise"),
     (random_features, "draws", r"^0 \(4 tensors\) differ between"),
     (counting, "draws", "keep all that outlives a step in what new_gan returns"),
-    (twice, "releases", "called 2 times"),
+    (twice, "releases", r"called 2 times .*er 0.778 in all, .* charges 1 \(.* 1.1 in all"),
+    (partial(right, noise=0.0), "noise", r"once in a step \(noise multiplier 0 in all, for clip"),
+    (partial(right, noise=NOISE / BATCH), "noise", "multiplier 0.183 in all, .* 1.1 in all"),
+    (centred_batch, "sensitivity", r"moves by \d+\.?\d* clip norms where one record"),
+    (over_the_batch, "batch size", r"^0 \(4 tensors\) differ .* one record is left out"),
+    (as_many_draws, "batch size", r"differ after the step where one record is left out"),
     *(
         (partial(kept_of_the_batch, keep=keep), "not noised", rf"^{owner} \(1 tensor\)")
         for keep, owner in KEPT
@@ -314,12 +341,19 @@ WRONG = [
 def test_a_step_that_is_wrong_in_one_way_is_told_so(step, kind, said):
     report = check(step)
     assert re.search(said, dict(report.findings)[kind]), report
-    if kind in ("sensitivity", "stopped", "noise", "draws", "releases"):
+    assert all(re.search(REMEDY, sentence) for _, sentence in report.findings)
+    if kind != "not noised":
         assert {each for each, _ in report.findings} == {kind}
     if kind == "draws":
         assert report.runs == 2  # nothing else is compared
     if step is a_fake_for_each_record:
         assert 1.1 < report.dropped <= 2.001
+
+
+def test_a_plain_backward_pass_is_told_all_that_is_wrong():
+    found = dict(check(plain_backward).findings)
+    assert found.keys() == {"releases", "not noised", "batch size"}
+    assert "called 0 times in a step, and the ledger charges 1 " in found["releases"]
 
 
 def test_noise_that_is_fixed_is_seen_in_one_of_many_steps_and_not_from_torchs_default_seed():
@@ -364,9 +398,6 @@ def test_the_charge_may_be_given_and_more_than_one():
 
 
 def test_where_the_size_is_public_no_record_is_left_out():
-    def over_the_batch(pair, features, labels, **given):
-        right(pair, features[:, :3] / len(features), labels, **given)
-
     public = Assuming(Gaussian(NOISE, "replace-one"), (PUBLIC_SIZE,))
     for mechanism in (WithoutReplacementGaussian(NOISE / 2, 0.1), public):
         report = check(over_the_batch, charged=Release(mechanism))
