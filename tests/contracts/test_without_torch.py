@@ -101,21 +101,6 @@ print(json.dumps([asked(private), asked(lambda: dp_cgan.step)]))
         assert "pip install 'dpkit[train]'" in said
 
 
-def test_every_paper_shows_its_claims():
-    """Each paper's CLAIMS can be listed: ids are its own, no two alike."""
-    code = """
-import json
-from dpkit import papers
-every = papers.with_claims()
-print(json.dumps({paper.NAME: [claim.id for claim in paper.CLAIMS] for paper in every}))
-"""
-    claims = json.loads(python(code))
-    assert len(claims) == 6
-    for name, ids in claims.items():
-        assert len(ids) == len(set(ids)) > 0, name
-        assert {claim.split("/")[0] for claim in ids} == {name}
-
-
 @pytest.mark.slow("a claim that imports torch as it is computed")
 def test_every_claim_is_computed():
     found = json.loads(python("from dpkit.__main__ import main; main(['claims', '--json'])"))

@@ -25,12 +25,3 @@ def test_what_is_measured_of_a_run_that_holds_stays_below_what_is_proven(name, m
     assert proven <= (BY_ID[name].claimed or proven)
     found = [measured(BY_ID[name], trials=trials, seed=seed) for seed in range(seeds)]
     assert max(found) <= proven
-
-
-def test_main_runs_are_attacked_for_what_is_claimed_of_them():
-    """What is proven of them is compared in tests/audit/test_stored.py."""
-    for paper in papers.PAPERS:
-        claimed = paper.claims.main_run().claimed
-        for version in ("published", "repaired"):
-            target = BY_ID[f"{paper.NAME}/{version}"]
-            assert target.claimed == claimed or paper.NAME == "small_images", target.id

@@ -689,10 +689,13 @@ class NoGradient(nn.Module):
         return out
 
 
-def test_a_generator_that_cannot_be_trained_leaves_the_budget_as_it_was(tmp_path):
+def test_networks_that_cannot_be_trained_leave_the_budget_as_it_was(tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
     with pytest.raises(RuntimeError, match="inplace"):
         gan_of(NoGradient()).fit(X, Y, steps=3, budget=budget)
+    critic = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 1))
+    with pytest.raises(TypeError, match="Dropout"):
+        gan_of(Generator(), critic, classes=None).fit(X, steps=3, budget=budget)
     assert budget.share_spent() == 0
 
 

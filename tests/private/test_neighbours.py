@@ -21,13 +21,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from dpkit import Budget, PrivateTable
-from dpkit.training import generator_on, noised
 from dpkit.training.gradients.unsupported import MixesExamples
 
 pytestmark = pytest.mark.torch
-
-CPU = torch.device("cpu")
-
 
 # A. A batch may be chosen
 
@@ -48,22 +44,6 @@ def test_a_batch_that_does_not_fit_in_memory_is_not_left_out():
     assert run(private).steps_done == 4
 
 
-# B. One batch, two releases
-
-
-def test_neither_parts_of_a_batch_nor_one_draw_serve_two_steps():
-    net, first, x, y = begun()
-    with pytest.raises(ValueError, match="from one record of the batch"):
-        first.step(each(net), x[:5], y[:5])
-    first.step(each(net), x, y)
-    second = private_of()
-    with pytest.raises(RuntimeError, match="no batch was drawn"):
-        second.step(each(second.net), x, y)
-    next(iter(second))
-    with pytest.raises(ValueError, match="of the batch just drawn"):
-        second.step(each(second.net), x, y)
-
-
 # D. A budget forks
 
 
@@ -80,16 +60,6 @@ def test_each_folder_that_a_job_runs_in_does_not_make_its_own_budget(tmp_path, m
 
 
 # F. The same noise
-
-
-def test_each_call_of_noised_draws_its_own_noise_and_so_within_fork_rng():
-    """Averaging four of them is four releases: `check_step` counts them."""
-    rng, made = generator_on(CPU), set()
-    for _ in range(4):
-        with torch.random.fork_rng():
-            (found,) = noised([torch.zeros(50)], noise_std=1.0, rng=rng)
-        made.add(tuple(found.tolist()))
-    assert len(made) == 4  # but for a chance below 2^-200
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
@@ -291,22 +261,6 @@ def test_batch_normalisation_without_running_statistics():
     for mode in (True, False):
         with pytest.raises(MixesExamples, match="mixes the examples"):
             private_of(net.train(mode))
-
-
-def test_a_loss_that_raises_for_a_class_is_found_out_before_the_run():
-    labels = Y.clone()
-    labels[700] = 10
-
-    def loss(x, y):
-        if len(y) and y.max() >= 10:
-            raise ValueError("unknown class")
-        return cross_entropy(net(x), y, reduction="none")
-
-    private = private_of(net := nn.Linear(64, 12), FLAT, labels, batch_size=20)
-    x, y = next(iter(private))
-    with pytest.raises(ValueError, match="unknown class"):
-        private.step(loss, x, y)
-    assert private.steps_done == 0
 
 
 # M. Messages

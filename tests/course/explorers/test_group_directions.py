@@ -75,20 +75,15 @@ def test_lengths_by_closed_forms(groups, devices, divisor):
         assert found["sample_rate"] == 64 * devices / 49_000
 
 
-def test_each_control_moves_what_it_should():
+def test_groups_and_noise_move_what_they_should_and_curves_rise():
     """The theorem's number knows no groups; nothing charged knows the noise that is added."""
     first, more, stray = computed(), computed(groups=9), computed(noise=ADDED)
     for name, values in by_iteration(first, [10, 560, 3000]).items():  # the curves
         assert values[1] == first[name]
         assert values == sorted(values)
-    longer, noisier = computed(iterations=1120), computed(noise_multiplier=2.0)
-    smaller = computed(devices=1)
-    for name in ("alone", "charge", "together"):
-        assert longer[name] > first[name] > max(noisier[name], smaller[name])
     assert more["alone"] == first["alone"] == stray["alone"]
     assert more["charge"] > first["charge"] == stray["charge"]
-    assert min(more["pair"][0], longer["pair"][0]) > first["pair"][1]
-    assert noisier["pair"][1] < first["pair"][0]
+    assert more["pair"][0] > first["pair"][1]
     assert stray["pair"][0] > 10 * first["pair"][1]
 
 

@@ -225,14 +225,6 @@ class Gated(nn.Module):
         return self.name
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.func")
-@settings(max_examples=6, deadline=None, derandomize=True)
-@given(batch=batches, dtype=dtypes)
-def test_any_other_layer_goes_through_torch_func(batch, dtype):
-    network = filled(nn.Sequential(nn.Linear(3, 4), Gated(4), nn.PReLU()), dtype)
-    assert_as_reference(network, normal(batch, 3, dtype=dtype))
-
-
 def test_the_slow_way_is_told_once():
     network = nn.Sequential(nn.Linear(3, 2), Gated(2, name="once"))
     with pytest.warns(UserWarning, match=r"Gated\(once\).* goes through torch.func"):
