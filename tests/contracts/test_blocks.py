@@ -1,15 +1,17 @@
-"""Code that README and the pages show runs as it is printed, in an empty folder.
+"""Code that README, the pages and docstrings show runs as it is printed, in an empty folder.
 
 Python blocks of a page run one after another in one process: later ones may use names of earlier
 ones. `wheel_check.py` runs README's once more, each alone and away from the checkout.
 """
 
+import ast
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -18,6 +20,7 @@ PATHS = [path for of in ("*.md", "*/README.md", "docs/**/*.md") for path in ROOT
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 PRINTED = re.compile(r"^print\(.*\)  # (.*\d.*)$", re.MULTILINE)  # with a number: what is printed
+CALL = re.compile(r"\w\([^)]*\w=")  # an indented part of a docstring with one is code
 SKIPPED = {  # commands, and why
     "python -m dpkit data get mnist": "a download",
     "python -m dpkit data verify": "it reads all that was ever downloaded",
@@ -34,6 +37,19 @@ def commands(text: str) -> list[str]:
     others = "".join(code for language, code in FENCE.findall(text) if language != "python")
     lines = re.findall(r"^python -m dpkit .*", others, re.MULTILINE)
     return [shlex.join(shlex.split(line, comments=True)) for line in lines]
+
+
+def examples() -> list[str]:
+    """The code in docstrings, as in a doctest: the names of its module are there."""
+    found = []
+    for path in sorted((ROOT / "dpkit").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_":
+                parts = (ast.get_docstring(node) or "").split("\n\n")
+                shown = [dedent(part) for part in parts if part[:4] == "    " and CALL.search(part)]
+                found += [f"from dpkit import *\nfrom {module} import *\n{code}" for code in shown]
+    return found
 
 
 def run(folder: Path, *words: str | Path) -> str:
@@ -85,6 +101,14 @@ def test_the_epsilons_in_readmes_first_lines_are_what_its_command_prints(tmp_pat
     found = re.findall(r"epsilon (\S+)\.\.(\S+) at delta", printed)
     ((high, low),), ((least, most),) = stated, found
     assert (float(low), float(high)) == (float(least), float(most))
+
+
+@pytest.mark.torch
+@pytest.mark.slow("an example in a docstring that does not run; it trains four networks")
+def test_the_code_in_docstrings_runs(tmp_path: Path):
+    shown = examples()
+    assert len(shown) >= 7
+    ran(tmp_path, shown)
 
 
 def test_commands_that_are_skipped_are_still_shown():
