@@ -345,7 +345,7 @@ class Standardised:
 class NoisyStandardised:
     """As `Standardised`, by a noisy mean and deviation of each feature, which the budget covers.
 
-        Private(net, optimizer, x, y, transform=NoisyStandardised(low=0, high=100), ...)
+        transform = NoisyStandardised(low=0, high=100)  # of Private or PrivateGan
 
     The run's first release: each record, cut to [low, high], adds its values and their squares,
     scaled to [-1, 1], to one sum of 2 d numbers, to which Gaussian noise is added (Dwork, Roth

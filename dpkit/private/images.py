@@ -27,7 +27,7 @@ AFTER = {  # what follows from the release alone
 class PrivateImages(Priced):
     """A synthesizer for labelled images by one noised release, without private training.
 
-        images = PrivateImages(epsilon=1).fit(x, y)
+        images = PrivateImages(epsilon=1).fit(datasets.digits())
         images.sample([0, 1, 2])
 
     By "moments" (`dpkit.synthesizers.class_moments`) the release is each class's count, mean and

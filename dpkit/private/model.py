@@ -67,9 +67,11 @@ class BudgetSpent(RuntimeError):
 class Private:
     """Train a network of one's own under differential privacy (DP-SGD), in a loop of one's own.
 
-        private = Private(net, optimizer, x, y, epsilon=8, delta=1e-5, steps=200, batch_size=256)
+        data, net = datasets.digits(), nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 10))
+        sgd = torch.optim.SGD(net.parameters(), lr=0.5)
+        private = Private(net, sgd, data, epsilon=8, delta=1e-5, steps=200, batch_size=256)
         for x, y in private:
-            private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
+            private.step(lambda x, y: nn.CrossEntropyLoss(reduction="none")(net(x), y), x, y)
         print(private.statement())
 
     Each step is one release: gradients are clipped example by example, summed, noised, and divided

@@ -181,8 +181,9 @@ class Schema:
 class PrivateTable(Priced):
     """A synthesizer for tables: noisy counts of all pairs of columns, or a private GAN.
 
-        table = PrivateTable({"age": range(17, 91), "sex": ["female", "male"]}, epsilon=1)
-        table.fit(frame).sample(1000)
+        columns = {"age": range(17, 91), "sex": ["Female", "Male"]}
+        table = PrivateTable(columns, epsilon=1).fit(datasets.census()[list(columns)])
+        table.sample(1000)
 
     By "marginals", as `dpkit.synthesizers.marginals` says, every column depends on a target. Name
     what is to be predicted: at epsilon 1, classifiers of income that are trained on the census's

@@ -59,9 +59,12 @@ def here() -> Rank:
 def joined(device: str = "auto", *, timeout: timedelta = MEANWHILE) -> Iterator[torch.device]:
     """Join the processes that torchrun started, until the block ends: this one's device.
 
-        with distributed.joined() as device:
-            gan = PrivateGan(generator, critic, ..., device=str(device)).fit(x, y)
-            if distributed.here().rank == 0:
+        from dpkit.private.image_networks import image_networks
+        networks = image_networks((1, 28, 28), classes=10, latent_size=64)
+        with training.distributed.joined() as device:
+            gan = PrivateGan(*networks, epsilon=8, delta=1e-5, classes=10, device=str(device))
+            gan.fit(datasets.digits(), steps=20)
+            if training.distributed.here().rank == 0:
                 gan.save("generator.safetensors")
 
     On GPUs each process takes that of its local rank, and sums are added by NCCL, on CPUs by gloo.

@@ -21,7 +21,7 @@ from dpkit.training import Data, device_named, generator_on, train
 class WarmGan(Priced):
     """A private conditional GAN of images that starts from the class moments.
 
-        gan = WarmGan(classes=10, epsilon=10, delta=1e-5).fit(x, y)
+        gan = WarmGan(classes=10, epsilon=10, delta=1e-5, batch_size=256).fit(datasets.digits())
         gan.sample([0, 1, 2])
 
     A share of the budget buys the moments of each class; the rest, noisy steps of a critic. An
