@@ -115,8 +115,9 @@ def draw_chart() -> bytes:
 
     drawn, (ax,) = plots.figure(width=7.6, height=3.2)
     edge, floor, colours = 3e4, 0.1, plots.MEANINGS
-    marks = (("o", "claimed", "claimed"), ("|", "measured", "measured, as published"))
-    marks += (("D", "proven", "proven, as published"), ("s", "repaired", "repaired: both"))
+    marks = (("o", "claimed", "claimed"), ("|", "measured", "published: measured"))
+    marks += (("D", "proven", "published: proven"), ("|", "repaired", "repaired: measured"))
+    marks += (("s", "repaired", "repaired: proven"),)
     for mark, colour, name in marks:
         ax.plot([], [], mark, color=colours[colour], label=name, mew=2 if mark == "|" else 1)
     for y, system in enumerate(reversed(systems())):
@@ -138,8 +139,11 @@ def draw_chart() -> bytes:
     names = [system.name for system in reversed(systems())]
     ax.set_yticks(range(len(names)), names)
     ax.set(xscale="log", xlim=(0.8 * floor, 1.3 * edge), ylim=(-0.6, len(names) - 0.4))
-    ax.set_xlabel("epsilon at delta 1e-5")
-    drawn.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
+    ax.xaxis.set_major_formatter("{x:,g}")
+    ax.xaxis.tick_top()
+    ax.set_xlabel("epsilon at delta 1e-5: smaller is more private", loc="left")
+    ax.xaxis.set_label_position("top")
+    drawn.legend(loc="outside upper left", ncols=5, frameon=False, fontsize=8)
     return plots.picture(drawn, "").png()
 
 
