@@ -12,7 +12,7 @@ from dpkit.papers.targets import results, targets
 from dpkit.papers.targets.target import Target
 
 OWN = "mechanisms"  # the group of the targets that tests hold
-COLUMNS = "target | what it is | claimed | charged | proven | measured | attack | trials | seconds"
+COLUMNS = "target | claimed | charged | proven | measured | trials | seconds"
 
 
 def least(measured: float) -> str:
@@ -50,32 +50,42 @@ def draw_scores() -> bytes:
 
 
 def audits() -> str:
-    """All targets by group: what is said, proven and measured, and by which attack."""
+    """All targets by group: what is said, proven and measured; below it each attack's targets."""
     titles = {paper.NAME: paper.TITLE for paper in PAPERS} | {
         OWN: "Mechanisms of the kit",
         "sampling": "How batches are drawn",
         "training": "Training with the kit",
         "baselines": "One release of image data",
     }
-    groups: dict[str, list[tuple[str, ...]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for target in every():
-        groups.setdefault(titles[target.group], []).append(_cells(target))
-    return "\n\n".join(f"### {title}\n\n{table(COLUMNS, rows)}" for title, rows in groups.items())
+        groups.setdefault(titles[target.group], []).append(_stored(target))
+    parts = []
+    for title, rows in groups.items():
+        parts += [f"### {title}", table(COLUMNS, map(_cells, rows))]
+        attacks: dict[str, list[str]] = {}
+        for row in rows:
+            said = f"- `{row['target']}`: {row['says']} ({row['where']})"
+            attacks.setdefault(row["attack"], []).append(said)
+        parts += ["\n".join([f"Attack: {one}\n", *said]) for one, said in attacks.items()]
+    return "\n\n".join(parts)
 
 
-def _cells(target: Target) -> tuple[str, ...]:
+def _stored(target: Target) -> dict[str, Any]:
     row = results.stored(target)
     if row is None:
         raise ValueError(f"attack {target.id} with --store, as docs/audits.md says: not stored")
+    return row
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     said = ("" if row[name] is None else f"{row[name]:.4g}" for name in ("claimed", "charged"))
     measured = least(float(row["measured"]))
     return (
-        f"`{target.id}`",
-        f"{row['says']} ({row['where']})",
+        f"`{row['target']}`",
         *said,
         "no finite epsilon" if row["proven"] == "inf" else at_most(row["proven"]),
         f"**{measured}**" if row["refuted"] else measured,
-        row["attack"],
         f"{row['trials']:,}",
         f"{row['seconds']:.0f}",
     )
