@@ -143,7 +143,7 @@ def gains() -> str:
         seeds = " and ".join(map(str, row["seeds"]))
         cells = (f"{row['epsilon']:g}", f"{row['difference']:+.1f}", between, seeds)
         rows.append((row["method"], row["beside"], *cells))
-    return table("GAN | beside | epsilon | difference | 95 % interval | seeds", rows)
+    return table("GAN | baseline | epsilon | difference | 95 % interval | seeds", rows)
 
 
 def likeness() -> str:
@@ -169,7 +169,7 @@ def published() -> str:
     lines = [table("method | kind | protocol | MNIST, 1 | 10 | Fashion-MNIST, 1 | 10", rows)]
     for method, *cells in _rows(tables.accuracies(stored(), bench=True), (1.0, 10.0)):
         lines.append(f"| {method}, here | | nearest | {' | '.join(cells)} | | |")
-    said = [f"- **{name}**: {one.says} ({one.source})." for name, one in PROTOCOLS.items()]
+    said = [f"- **{name}**: {one.says}. Source: {one.source}." for name, one in PROTOCOLS.items()]
     nearest = "- **nearest**: the records and delta of DPImageBench, the small CNN used here."
     return "\n".join([*lines, "", *said, nearest])
 
