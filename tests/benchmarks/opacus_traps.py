@@ -361,7 +361,7 @@ def shuffled_by_opacus() -> Outcome:
     said = " ".join((PrivacyEngine.make_private.__doc__ or "").split())
     return Outcome(
         DOCUMENTED if "doesn't fit the assumptions" in said else WRONG,
-        f"charges epsilon {shuffled:.2f} (RDP, add-remove, delta {DELTA}), as for Poisson batches; "
+        f"charges epsilon {shuffled:.2f} (RDP, add-remove, delta 1e-5), as for Poisson batches; "
         f"proven is {proven:.1f} (PLD, replace-one), without amplification",
     )
 
@@ -380,20 +380,22 @@ def shuffled_by_dpkit() -> Outcome:
 
 HEAD = """# Eleven traps
 
-In each of these, one record reaches further than its clipped gradient, or is charged less than it
-costs, or the gradient is not that of the loss. They go through Opacus {opacus} as its documentation
-says (`PrivacyEngine.make_private`, with its validator, in its default mode) and through dpkit, with
-torch {torch}. A batch of {batch} examples, one of them unusual, is clipped at norm C without noise,
-and so is the batch without that example: the two sums may be C apart. What is "silently wrong"
-trains on as if nothing were amiss; all verdicts are measured.
+Each trap is of one of three kinds. One record reaches further than its clipped gradient, a record
+is charged less than it costs, or the gradient is not that of the loss. Each trap goes through
+Opacus {opacus} and through dpkit, with torch {torch}. Opacus is used as its documentation says:
+`PrivacyEngine.make_private`, with its validator, in its default mode.
+
+A batch of {batch} examples, one of them unusual, is clipped at norm C without noise. So is the
+batch without that example: the two sums may be C apart. "Silently wrong" code trains on as if
+nothing were amiss. All verdicts are measured.
 
 Opacus: {opacus_counts}. dpkit: {dpkit_counts}.
 
 """
 TAIL = """
-Most of these are slips of whoever wrote the network or the loss; neither library promises to find
-them all, and Opacus asks that a network keeps its examples apart. It does much that dpkit does not,
-such as recurrent layers, fully sharded training and adaptive clipping, and dpkit owes a lot to it.
+Most of these are slips of the network's or the loss's author. Neither library promises to find them
+all, and Opacus asks that a network keeps its examples apart. Opacus does much that dpkit does not,
+such as recurrent layers, fully sharded training and adaptive clipping. dpkit owes a lot to it.
 
 `python tests/benchmarks/opacus_traps.py` measures all again, in seconds, and writes this page.
 """

@@ -25,7 +25,7 @@ def test_the_page_is_what_is_measured(of_dpkit):
     pytest.importorskip("opacus")
     stored = traps.DOCUMENT.read_text(encoding="utf-8")
     of_opacus = traps.measured(traps.by_opacus, traps.shuffled_by_opacus)
-    named = (f"Opacus {version('opacus')} as", f"torch {version('torch')[:4]}")
+    named = (f"| Opacus {version('opacus')} |", f"torch {version('torch')[:4]}")
     if not all(name in stored for name in named):
         pytest.skip("other versions of Opacus or torch than the page's")
     page = traps.document(of_opacus, of_dpkit)
