@@ -34,7 +34,7 @@ def table(heads: str, rows: Iterable[Iterable[str]]) -> str:
 
 
 def findings() -> str:
-    """A table for each kind of error, and one of what is no error or could not be checked."""
+    """A table for each kind of error, and one of the rest; below it, where each was read."""
     groups: dict[str | None, list[Verdict]] = {cause: [] for cause in (*CAUSES, None)}
     for claim in literature.CLAIMS:
         groups[claim.code.cause if claim.code else None].append(check(claim))
@@ -46,14 +46,15 @@ def _findings(cause: str | None, found: list[Verdict]) -> str:
     heads = "finding | what is said | stated | computed | "
     ordered = sorted(found, key=lambda one: one.claim.id)
     written = table(heads + " | as it was | as it should be" * bool(cause), map(_cells, ordered))
-    return f"{title}.\n\n{written}"
+    places = "\n".join(f"- `{one.claim.id}`: {one.claim.where}" for one in ordered)
+    return f"{title}.\n\n{written}\n\n{places}"
 
 
 def _cells(one: Verdict) -> list[str]:
     claim = one.claim
     mark = f"**{one.verdict}**" if one.verdict == "fails" else one.verdict
     values = map(claim.shown, (claim.stated, one.computed))
-    cells = [f"`{claim.id}`", f"{claim.says} ({claim.where})", *values, mark]
+    cells = [f"`{claim.id}`", claim.says, *values, mark]
     for text in (claim.code.was, claim.code.should) if claim.code else ():
         cells.append("<br>".join(f"`{line.strip()}`" for line in text.splitlines()))
     return [cell.replace("|", "\\|") for cell in cells]
