@@ -185,7 +185,9 @@ def generator_on(
     rng = PrivateGenerator(device=device)
     if reproducible_seed is None:
         return filled(rng, os.urandom(4 * WORDS))
-    if isinstance(reproducible_seed, bool) or not isinstance(reproducible_seed, int):
+    if isinstance(reproducible_seed, bool) or not isinstance(
+        reproducible_seed, int | np.integer
+    ):
         raise TypeError(
             f"reproducible_seed must be an integer or None, got {reproducible_seed!r}; None takes "
             "the operating system's entropy"

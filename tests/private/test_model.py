@@ -138,7 +138,7 @@ def test_views_of_labels_and_of_images_are_taken():
 
 
 def test_one_seed_gives_one_run_and_no_seed_another():
-    runs = [run(private_of(reproducible_seed=seed)).net for seed in (3, 3, 4, None, None)]
+    runs = [run(private_of(reproducible_seed=seed)).net for seed in (3, np.int64(3), 4, None, None)]
     first, same, other, none, again = (parameters_to_vector(net.parameters()) for net in runs)
     assert torch.equal(first, same)
     assert not any(map(torch.equal, (first, none), (other, again)))
