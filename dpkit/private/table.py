@@ -102,6 +102,8 @@ class Schema:
             number = checks.whole(1, **{f"columns: bins of {name}": bins})
             bounds = {f"columns: low of {name}": low, f"columns: high of {name}": high}
             low, high = checks.in_range(-1e300, 1e300, **bounds)
+            if not low < high:
+                raise ValueError(f"columns: {name} needs low < high, got {given}")
             edges = tuple(np.linspace(low, high, number + 1).tolist())
             return Binned(name, edges, whole=False, missing=missing)
         raise TypeError(
@@ -287,7 +289,7 @@ class PrivateTable(Priced):
         size = size_of(len(codes), public_size=self.public_size, delta=self.delta)
         rng = generator(self.reproducible_seed, stream=0)
         if budget is not None:
-            seed = checks.plain(self.reproducible_seed)
+            seed = self.reproducible_seed
             budget.reserve(settings.ledger(), data=str(budget.data), seed=seed)
         model = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
         self.target_ = names[model.columns[0].column]
@@ -310,7 +312,7 @@ class PrivateTable(Priced):
             delta=self.delta,
             batch_size=self.batch_size,
             public_size=self.public_size,
-            reproducible_seed=checks.plain(self.reproducible_seed),
+            reproducible_seed=self.reproducible_seed,
         )
         return model, model.plan.ledger()
 
