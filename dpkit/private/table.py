@@ -166,7 +166,7 @@ class Schema:
             return "data.to_pandas()"
         if isinstance(data, Mapping):
             return "pandas.DataFrame(data)"
-        return f"pandas.DataFrame(data, columns={list(self.encoder.names)})"
+        return f"pandas.DataFrame(data, columns={list(self.encoder.names)}).infer_objects()"
 
     def frame(self, codes: np.ndarray, rng: np.random.Generator) -> Any:
         """The table of such codes, with a number drawn uniformly from each bin."""

@@ -165,7 +165,7 @@ def test_cells_that_the_schema_does_not_know_are_refused(frame: pd.DataFrame, me
     [
         (
             made_up().to_numpy(),
-            r"pandas.DataFrame\(data, columns=\['age', 'rate', 'sex', 'paid'\]\)",
+            r"pandas.DataFrame\(data, columns=\['age', 'rate', 'sex', 'paid'\]\).infer_objects\(\)",
         ),
         (None, r"pandas.DataFrame\(data, columns="),
         ({"age": [1]}, r"pandas.DataFrame\(data\)$"),
