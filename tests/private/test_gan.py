@@ -232,7 +232,9 @@ def test_no_step_is_nothing_to_state_or_to_save(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_mapped_bytes_and_networks_in_double_precision_are_taken_as_they_are(tmp_path, monkeypatch):
+def test_mapped_bytes_whole_numbers_and_networks_in_double_precision_are_taken(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("dpkit.private.data.SMALL", 0)
     np.save(tmp_path / "x.npy", ((X + 1) * 127.5).byte().numpy())
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
@@ -240,6 +242,8 @@ def test_mapped_bytes_and_networks_in_double_precision_are_taken_as_they_are(tmp
     made = gan.fit(mapped, Y, steps=2, checkpoint=tmp_path / "run.pt").sample([0])
     assert made.abs().max() <= 1
     assert made.dtype == torch.float64
+    whole = gan_of().fit((9 * X).to(torch.int16), Y, steps=2)  # they become floats
+    assert whole.sample([0]).dtype == torch.float32
 
 
 def test_curves_and_tensorboard_have_each_step(monkeypatch, tmp_path):
