@@ -112,6 +112,12 @@ NETWORKS = {
         ),
         VECTORS,
     ),
+    "a number without dimensions": (
+        lambda: Calls(
+            lambda p, x: p[0](x) * p[1][0], nn.Linear(6, 3), nn.ParameterList([torch.tensor(2.0)])
+        ),
+        VECTORS,
+    ),
     "formula": (
         lambda: Calls(lambda p, x: functional.linear(p[0](x), p[0].weight), nn.Linear(6, 6)),
         VECTORS,
