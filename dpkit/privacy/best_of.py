@@ -179,15 +179,15 @@ class BestOf:
         return np.exp(nodes), np.array(deltas)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        raise Unsupported(
-            "the best of several runs is priced by RDP; its profile is not known"
-        )
+        raise Unsupported("the best of several runs has no known profile; use accountant rdp")
 
     def privacy_loss(self) -> PrivacyLoss:
-        raise Unsupported("the best of several runs is priced by RDP; its loss is not known")
+        raise Unsupported(
+            "the best of several runs has no known privacy loss; use accountant rdp"
+        )
 
     def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("the best of several runs is priced by RDP; its mu is not known")
+        raise Unsupported("the best of several runs has no known mu; use accountant rdp")
 
 
 def best_of(ledger: Releases, *, mean: float, shape: float = 1.0) -> list[Release]:

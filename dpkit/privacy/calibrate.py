@@ -63,8 +63,7 @@ def noise_multiplier(
     steps, delta = checks.whole(steps=steps), checks.between(0, 1, delta=delta)
     if mechanism is not None and adjacency is not None:
         raise ValueError(
-            f"adjacency {adjacency} is not used where `mechanism` is given, which has its own; "
-            "leave adjacency out"
+            f"adjacency {adjacency} has no effect with `mechanism`, which has its own; leave it out"
         )
     chosen: Adjacency = adjacency or "add-remove"
     one = mechanism or (lambda noise: SampledGaussian(noise, sample_rate, chosen))
@@ -80,12 +79,14 @@ def noise_multiplier(
     while not over(high) <= 0:
         low, high = high, high + math.log(2)
         if high > 40 * math.log(2):
-            raise ValueError(f"no noise_multiplier below 2^40 meets epsilon {target_epsilon}")
+            raise ValueError(
+                f"no noise_multiplier below 2^40 meets epsilon {target_epsilon}; take fewer steps"
+            )
     while over(low) <= 0:
         low, high = low - math.log(2), low
         if low < -20 * math.log(2):
             raise ValueError(
-                f"target_epsilon {target_epsilon} is met by any noise above 2^-20"
+                f"target_epsilon {target_epsilon} is met even by noise 2^-20; lower it"
             )
     return math.exp(_edge(over, high, low, math.log1p(tolerance)))
 
@@ -139,7 +140,9 @@ def sample_rate(
     while not over(low) <= 0:
         low, high = 2 * low, low
         if low < -40 * math.log(2):
-            raise ValueError(f"no sample_rate above 2^-40 meets epsilon {target_epsilon}")
+            raise ValueError(
+                f"no sample_rate above 2^-40 meets epsilon {target_epsilon}; add noise"
+            )
     return math.exp(_edge(over, low, high, math.log1p(tolerance)))
 
 
@@ -181,7 +184,7 @@ def log_over(spent: Guarantee, target: float) -> float:
     """log(epsilon / target), finite: <= 0 exactly where epsilon <= target; NaN counts as over."""
     if gdp.APPROXIMATE in spent.assumptions:
         warnings.warn(
-            f"{spent.method}: what is solved for may exceed epsilon {target:g}; use pld.epsilon",
+            f"{spent.method}: the result may exceed epsilon {target:g}; use pld.epsilon",
             ApproximationWarning,
             stacklevel=2,
         )

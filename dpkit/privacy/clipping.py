@@ -55,8 +55,8 @@ def check_tensors(tensors: int, norms: Any) -> None:
     """
     if norms.shape[0] != tensors:
         raise ValueError(
-            f"tensors is {tensors} but the network has {norms.shape[0]}: "
-            "the sensitivity would be priced wrongly; set tensors to the network's number"
+            f"the clipping rule must be for the network's {norms.shape[0]} tensors, got one for "
+            f"{tensors}: its sensitivity would be wrong"
         )
 
 
@@ -72,8 +72,8 @@ def check_groups(bounds: tuple[float, ...], groups: tuple[int, ...]) -> None:
         checks.whole(**{f"groups[{tensor}]": group})
     if set(groups) != set(range(len(bounds))) or not bounds:
         raise ValueError(
-            f"groups must name each of the {len(bounds)} groups that have a bound, counted from 0, "
-            f"and no other, got {groups}"
+            f"groups must name each of the {len(bounds)} groups of bounds, counted from 0, and no "
+            f"other, got {groups}"
         )
 
 

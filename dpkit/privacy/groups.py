@@ -99,4 +99,4 @@ def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:
         return replace(
             mechanism, noise_multiplier=noise, sensitivity=k * mechanism.sensitivity
         )
-    raise Unsupported(f"{type(mechanism).__name__} has no price for groups of records")
+    raise Unsupported(f"no price of {type(mechanism).__name__} is known for groups of records")

@@ -75,11 +75,11 @@ class Ledger:
         """Refuse what `of` would not have made (ValueError): a count that is no integer > 0, ..."""
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
         if not isinstance(self.releases, tuple):
-            raise ValueError("a Ledger holds a tuple of releases; make it by Ledger.of")
+            raise ValueError("releases must be a tuple; call Ledger.of(releases)")
         entries = [_checked(entry) for entry in self.releases]
         if not all(one.count and one.mechanism.adjacency == self.adjacency for one in entries):
             raise ValueError(
-                "a Ledger holds counts > 0 under its adjacency; make it by Ledger.of"
+                f"releases must have counts > 0 under {self.adjacency}; call Ledger.of(releases)"
             )
         object.__setattr__(self, "releases", tuple(entries))
 
@@ -156,12 +156,10 @@ Releases = Sequence[Release] | Release | Ledger
 
 def _checked(entry: Any) -> Release:
     if not (isinstance(entry, tuple) and len(entry) == 2 and hasattr(entry[0], "rdp")):
-        raise ValueError(f"a ledger holds Release(mechanism, count) entries, got {entry!r}")
+        raise ValueError(f"ledger must hold Release(mechanism, count) entries, got {entry!r}")
     count = checks.whole(count=entry[1])
     if not count <= MOST_RELEASES:
-        raise ValueError(
-            "count must be at most 10^15 releases; more cost more than any budget"
-        )
+        raise ValueError(f"count must be at most 10^15 releases, got {count}")
     return Release(entry[0], count)
 
 
@@ -177,7 +175,7 @@ class Parallel:
         for mechanism, _ in self._releases:
             if not getattr(mechanism, "hides_participation", False):
                 raise Unsupported(
-                    f"under replace-one a record may leave one part and enter another, and "
+                    "under replace-one a record may change its part, and "
                     f"{type(mechanism).__name__} does not hide how many records take part: "
                     "no finite epsilon covers that"
                 )
@@ -208,15 +206,13 @@ class Parallel:
         return costs[-1] if self.adjacency == "add-remove" else costs[-2:].sum(axis=0)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        raise Unsupported("parallel parts are priced by RDP; their profile is not known here")
+        raise Unsupported("parallel parts have no known profile here; use accountant rdp")
 
     def privacy_loss(self) -> PrivacyLoss:
-        raise Unsupported(
-            "parallel parts are priced by RDP; their privacy loss is not known here"
-        )
+        raise Unsupported("parallel parts have no known privacy loss here; use accountant rdp")
 
     def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("parallel parts are priced by RDP; their mu is not known here")
+        raise Unsupported("parallel parts have no known mu here; use accountant rdp")
 
 
 def parallel(*ledgers: Releases) -> list[Release]:
@@ -254,7 +250,7 @@ def rows(ledger: Releases) -> list[dict[str, Any]]:
             mechanism = SampledGaussian(mechanism.noise_multiplier, 1.0, mechanism.adjacency)
         if type(mechanism) not in (SampledGaussian, WithoutReplacementGaussian):
             raise Unsupported(
-                f"no row says all of {type(mechanism).__name__}; store it yourself"
+                f"no row can describe {type(mechanism).__name__}; store it yourself"
             )
         found.append(vars(mechanism) | {"count": count, "adjacency": mechanism.adjacency})
     return found

@@ -64,7 +64,7 @@ def noised(sums: Floats, *, noise_std: float, rng: np.random.Generator) -> Float
     """
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
-            f"rng must be a numpy.random.Generator, got {type(rng).__name__}; make one by "
+            f"rng must be a numpy.random.Generator, got {type(rng).__name__}; pass "
             "numpy.random.default_rng()"
         )
     if not 0 <= noise_std < inf:

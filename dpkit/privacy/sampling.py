@@ -80,7 +80,7 @@ def mechanism(
         Unsupported: no accountant prices such batches without an assumption that is not given.
     """
     if isinstance(assume, str):
-        raise ValueError(f"assume must be a tuple of assumptions, got {assume!r}; write (it,)")
+        raise ValueError(f"assume must be a tuple, got {assume!r}; write ({assume!r},)")
     for one in assume:
         checks.one_of(ASSUMPTIONS, assume=one)
     rate = sample_rate(sampling, public_size=public_size)

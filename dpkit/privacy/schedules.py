@@ -57,7 +57,7 @@ class Linear:
         _check_finite(start=self.start, end=self.end)
         if not self.over >= 1:
             raise ValueError(
-                f"over must be >= 1 step, got {self.over}; Constant has no change"
+                f"over must be >= 1 step, got {self.over}; for no change use Constant"
             )
 
     def __call__(self, step: int) -> float:

@@ -49,15 +49,15 @@ def statement(
     ledger = Ledger.of(ledger)
     if not is_upper_bound(guarantee):
         raise ValueError(
-            f"a statement takes no epsilon of {guarantee.method}: it is an approximation that can "
-            "lie below the truth; choose pld, which is tight, or rdp"
+            f"guarantee must be an upper bound, got an approximation, {guarantee.method}, which "
+            "can lie below the truth; use pld, which is tight, or rdp"
         )
     if not isfinite(guarantee.epsilon):
         raise ValueError("no finite epsilon is proven for this run, so there is none to state")
     if ledger.releases and ledger.adjacency != guarantee.adjacency:
         raise ValueError(
-            f"guarantee is of {guarantee.adjacency} and ledger of {ledger.adjacency}; give the "
-            "ledger that the guarantee was computed from"
+            f"guarantee is under {guarantee.adjacency} and ledger under {ledger.adjacency}; give "
+            "the ledger of this guarantee"
         )
     kinds: dict[type, list[Release]] = {}
     for one, count in ledger.releases:  # the guarantee lists what is assumed

@@ -66,7 +66,7 @@ def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> F
     if not (eps >= 0).all():
         raise ValueError(f"epsilons must be numbers >= 0, got {eps[~(eps >= 0)][0]}")
     if not ((delta >= 0) & (delta <= 1)).all():
-        raise ValueError("deltas must be numbers in [0, 1]")
+        raise ValueError(f"deltas must be numbers in [0, 1], got {deltas}")
     eps, left = eps[:, None], 1 - delta[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         steep = left - np.where(types_1 > 0, np.exp(eps) * types_1, 0.0)

@@ -89,7 +89,7 @@ def test_a_bound_that_is_none_a_wrong_number_of_tensors_and_no_adjacency_are_ref
     for bound in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match=f"max_grad_norm must be > 0 and finite, got {bound}"):
             FlatClipping(bound)
-    with pytest.raises(ValueError, match="tensors is 3 but the network has 2"):
+    with pytest.raises(ValueError, match="network's 2 tensors, got one for 3"):
         PerTensorClipping(1.0, tensors=3).weights(NORMS)
     with pytest.raises(ValueError, match="adjacency must be 'add-remove' or 'replace-one'"):
         FlatClipping(1.0).sensitivity("neighbours")  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ def test_groups_that_do_not_fit_are_refused(bounds, groups, words):
     for rule in (GroupClipping, TensorsClippedAtGroupBound):
         with pytest.raises(ValueError, match=words):
             rule(bounds, groups)
-    with pytest.raises(ValueError, match="tensors is 4 but the network has 2"):
+    with pytest.raises(ValueError, match="network's 2 tensors, got one for 4"):
         GROUPED.weights(NORMS)
 
 

@@ -235,7 +235,7 @@ def test_a_calibration_by_an_approximation_warns_and_a_second_adjacency_is_refus
         1.0, accountant=gdp.epsilon, mechanism=Gaussian, sample_rate=1, steps=3, delta=1e-5
     )
     assert exact > 5
-    with pytest.raises(ValueError, match="adjacency replace-one is not used where `mechanism`"):
+    with pytest.raises(ValueError, match="adjacency replace-one has no effect with `mechanism`"):
         calibrate.noise_multiplier(1.0, mechanism=Gaussian, adjacency=REPLACE, **run)
 
 

@@ -77,7 +77,7 @@ def test_what_delta_and_counts_an_accountant_takes(price):
     for count in (1.5, -1, NAN):
         with pytest.raises(ValueError, match=f"count must be an integer >= 0, got {count}"):
             price([Release(Gaussian(1.0), count)], delta=0.1)
-    with pytest.raises(ValueError, match="a ledger holds Release"):
+    with pytest.raises(ValueError, match="ledger must hold Release"):
         price([Gaussian(1.0)], delta=0.1)
     with pytest.raises(ValueError, match="one adjacency, got add-remove and replace-one"):
         price([*ONE, OTHER], delta=0.1)
@@ -209,7 +209,7 @@ ACCOUNTANTS = [
     (lambda: pld.epsilon(ONE, delta=0.1, gap=NAN), "gap must lie"),
     (
         lambda: pld.epsilon([Release(Gaussian(1 + i / 1e6)) for i in range(4097)], delta=0.1),
-        "round the noise multipliers down",
+        "round noise multipliers down",
     ),
     (lambda: moments.epsilon(ONE, delta=0.1, moments=0), "moments must be an integer >= 1"),
     (lambda: moments.epsilon(ONE, delta=0.1, moments=10**5), r"moments must lie in \[1, 4096"),
@@ -314,8 +314,8 @@ SCHEDULES = [
     ),
 ]
 UNKNOWN = [
-    (lambda: gdp.mu(parallel(ONE)), "mu is not known"),
-    (lambda: composition.basic(parallel(ONE), delta=0.1), "profile is not known"),
+    (lambda: gdp.mu(parallel(ONE)), "no known mu"),
+    (lambda: composition.basic(parallel(ONE), delta=0.1), "no known profile"),
     (
         lambda: noise_ledger(Constant(1.0), steps=1, release=unpriced),
         r"step 0 .* no price is known",

@@ -70,7 +70,7 @@ def test_nothing_released_is_a_statement_too():
 
 
 def test_what_cannot_be_stated_is_refused():
-    with pytest.raises(ValueError, match="an approximation that can lie below the truth"):
+    with pytest.raises(ValueError, match="which can lie below the truth"):
         statement(gdp.epsilon(STEPS, delta=1e-5), STEPS)
     for epsilon in (math.inf, math.nan):
         with pytest.raises(ValueError, match="no finite epsilon is proven"):

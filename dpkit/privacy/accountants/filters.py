@@ -144,8 +144,8 @@ class RenyiFilter:
             if cost is None or not self._fits(cost):
                 price = math.inf if cost is None or cost > FLOATS else float(cost)
                 raise OverBudget(
-                    f"{count} x {mechanism} costs {price:g} at order {self.order:g}, and "
-                    f"{self.remaining:g} of {self.budget:g} is left: take more noise, or stop here"
+                    f"{count} x {mechanism} costs {price:g} nats at order {self.order:g}, and "
+                    f"{self.remaining:g} of {self.budget:g} is left: take more noise, or stop"
                 )
             self._spent += cost
             self._assumptions.update(dict.fromkeys(mechanism.assumptions))
@@ -248,8 +248,8 @@ def best_order(
     best = int(np.argmin(found))
     if not 0 < found[best] < math.inf:
         raise ValueError(
-            f"no order gives a share of epsilon {target_epsilon} at delta {delta} that the planned "
-            f"ledger takes: the least one is {found[best]}"
+            f"at no order is the plan's share of epsilon {target_epsilon} at delta {delta} > 0 "
+            f"and finite (least: {found[best]}); change the ledger or the target"
         )
     if orders is not None:
         return float(chosen[best])

@@ -34,7 +34,7 @@ def mu(ledger: Releases) -> GaussianDp:
     each = [(m.gaussian_dp(), count) for m, count in Ledger.of(ledger).releases]
     for one, _ in each:
         if not one.mu >= 0:
-            raise ArithmeticError(f"a mechanism's mu is not a number >= 0: {one.mu}")
+            raise ArithmeticError(f"a mechanism's mu must be >= 0, got {one.mu}")
     total = math.hypot(*(one.mu * math.sqrt(count) for one, count in each))
     return GaussianDp(total, all(one.exact for one, _ in each))
 

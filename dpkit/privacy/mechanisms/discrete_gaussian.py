@@ -142,9 +142,7 @@ class DiscreteGaussian:
         return np.floor(x + np.minimum(1e-15 * (np.abs(x) + half), 0.5))
 
     def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported(
-            "the discrete Gaussian is priced by its exact profile; no mu is known"
-        )
+        raise Unsupported("no mu of Gaussian DP is known for the discrete Gaussian")
 
 
 def _log_theta_ratio(offset: Floats, scale: float) -> Floats:

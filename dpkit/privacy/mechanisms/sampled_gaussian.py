@@ -374,14 +374,14 @@ class GroupSampledGaussian:
         if not self.noise_multiplier <= MOST_NOISE:
             raise ValueError(
                 f"noise_multiplier must be at most {MOST_NOISE:g} for groups, got "
-                f"{self.noise_multiplier}: beyond it rounding is not negligible; price less noise"
+                f"{self.noise_multiplier}: beyond it rounding matters; give a smaller multiplier"
             )
         checks.in_range(0, 1, sample_rate=self.sample_rate)
         checks.whole(1, group_size=self.group_size)
         if not self.group_size <= LARGEST_GROUP:
             raise ValueError(
-                f"group_size must be at most {LARGEST_GROUP}, got {self.group_size}; bound the "
-                "records of a user, or price the group by `groups.epsilon`"
+                f"group_size must be at most {LARGEST_GROUP}, got {self.group_size}; limit each "
+                "user's records, or call groups.epsilon"
             )
 
     @property

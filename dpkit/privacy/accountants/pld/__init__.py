@@ -221,7 +221,7 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
                 deltas[i] = chernoff_delta(one.upper, one.look.saddle, epsilon)
         worst, value = both[int(np.argmax(deltas))], max(deltas)
         if not 0 <= value <= 1:
-            raise ArithmeticError(f"the PLD's deltas are no probabilities: {deltas}")
+            raise ArithmeticError(f"the PLD's deltas must lie in [0, 1], got {deltas}")
         low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
     except NoGrid:
         value = 1.0
@@ -252,8 +252,8 @@ def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[S
     """Each mechanism with a rough view of its loss: of a pair that dominates, or is attained."""
     if len(ledger.releases) > MOST_MECHANISMS:
         raise ValueError(
-            f"the ledger has {len(ledger.releases)} different mechanisms and the PLD accountant "
-            f"takes {MOST_MECHANISMS}; round the noise multipliers down to fewer values"
+            f"ledger must have at most {MOST_MECHANISMS} different mechanisms for PLD, got "
+            f"{len(ledger.releases)}; round noise multipliers down to fewer values"
         )
     tail = NEGLECTED * delta / max(ledger.total, 1)
     losses = [(mechanism.privacy_loss(), count) for mechanism, count in ledger.releases]
