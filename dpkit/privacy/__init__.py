@@ -1,4 +1,4 @@
-"""What a release costs: mechanisms that price themselves, and accountants that add them up.
+"""Privacy costs: mechanisms that price themselves, and accountants that compose them.
 
 Works with numpy and scipy alone; only reading a torch file of an Opacus history imports torch.
 """

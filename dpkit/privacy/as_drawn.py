@@ -1,6 +1,6 @@
-"""What the same run costs as its batches are drawn: a pair (lower, upper) for each way.
+"""The cost of one run under each way to draw its batches, as pairs (lower, upper).
 
-The guarantee says its adjacency, for not all ways have the same one.
+Ways differ in adjacency, which the guarantee states.
 """
 
 from collections.abc import Collection
@@ -66,7 +66,7 @@ def every_way(
 ) -> dict[str, Guarantee]:
     """The guarantee of one run under each of `ways`, which are some of WAYS.
 
-    Arguments as `truncated`.
+    Arguments and errors as `truncated`.
     """
     priced = {
         "poisson": poisson,
@@ -128,7 +128,7 @@ def largest_batch(run: DrawnRun, *, delta: float) -> int:
 
 
 def balls_and_bins(run: DrawnRun, *, delta: float) -> Guarantee:
-    """In each pass every record enters one batch, each as likely as the others; add-remove.
+    """Passes in which every record enters one batch, uniformly at random; add-remove.
 
     A pass has public_size // batch_size batches (Chua et al. 2025, "Balls-and-bins sampling for
     DP-SGD"). One that is only begun holds a record with the chance that its batch is among those

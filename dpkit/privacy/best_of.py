@@ -1,4 +1,4 @@
-"""Several runs of which the best is kept: what choosing among them costs.
+"""The cost of releasing the best of several runs.
 
 A fixed number of runs costs what all of them cost, whether they are shown or not: a ledger of all.
 A random number, drawn before the first from a law that is wide enough, costs less.
@@ -29,7 +29,7 @@ MOST_RUNS = 10**6
 
 @dataclass(frozen=True)
 class NumberOfRuns:
-    """The law of how many runs there are.
+    """The law of the number of runs.
 
     With a finite shape eta it is the truncated negative binomial law on 1, 2, ..., Pr[K = k] in
     proportion to (1 - gamma)^k (eta)_k / k!; shape 1 is the geometric law and 0 the logarithmic

@@ -21,7 +21,7 @@ FAR = 60.0  # stands for the log of an epsilon of 0 or infinity over the target
 
 
 class ApproximationWarning(UserWarning):
-    """What was solved for keeps to an approximation of its target, which the truth may exceed."""
+    """A result that meets only an approximation of its target, which the truth may exceed."""
 
 
 def noise_multiplier(

@@ -1,4 +1,4 @@
-"""Clipping rules: what each example's gradient is scaled by, and how far a record moves the sum.
+"""Clipping rules: each example's scale, and the sensitivity of the clipped sum.
 
 Sensitivity belongs to the rule and the adjacency together, and nobody else computes it. A rule
 works by operators alone, on numpy arrays and torch tensors alike.
@@ -16,7 +16,7 @@ from dpkit.privacy.mechanisms import Adjacency, DiagonalGaussian, GroupedGaussia
 
 
 class ClippingRule(Protocol):
-    """What a gradient-clipping rule answers."""
+    """A gradient-clipping rule: weights and sensitivity."""
 
     def weights(self, norms: Any) -> Any:
         """Scale of each example, shape (tensors or 1, batch), from `norms` (tensors, batch)."""
@@ -28,7 +28,7 @@ class ClippingRule(Protocol):
 
 
 def moves(bound: float, adjacency: Adjacency) -> float:
-    """A sum of vectors of norm <= bound moves by it (add-remove) or by twice it (replace-one)."""
+    """L2 sensitivity of a sum of vectors of norm <= bound: that, or 2 bound (replace-one)."""
     if adjacency == "add-remove":
         return bound
     if adjacency == "replace-one":
@@ -48,11 +48,7 @@ def _float64(values: Any) -> Any:
 
 
 def check_tensors(tensors: int, norms: Any) -> None:
-    """The rule was made for as many tensors as `norms` has rows.
-
-    Raises:
-        ValueError: it was not.
-    """
+    """Require a rule for as many tensors as `norms` has rows (ValueError)."""
     if norms.shape[0] != tensors:
         raise ValueError(
             f"the clipping rule must be for the network's {norms.shape[0]} tensors, got one for "
@@ -61,11 +57,7 @@ def check_tensors(tensors: int, norms: Any) -> None:
 
 
 def check_groups(bounds: tuple[float, ...], groups: tuple[int, ...]) -> None:
-    """Every bound is a finite number > 0, every tensor's group has one, no group is empty.
-
-    Raises:
-        ValueError: one of these is not so.
-    """
+    """Require finite bounds > 0, one for each tensor's group, and no empty group (ValueError)."""
     for group, bound in enumerate(bounds):
         checks.positive(**{f"bounds[{group}]": bound})
     for tensor, group in enumerate(groups):
@@ -121,7 +113,7 @@ class PerTensorClipping:
 class GroupClipping:
     """Tensors in groups, the joint gradient of each group clipped at the group's own bound.
 
-    What dpGAN calls stratified clipping (Zhang et al. 2018, Section 4.1). Every group reads the
+    dpGAN calls it stratified clipping (Zhang et al. 2018, Section 4.1). Every group reads the
     same batch, so one record moves all of them together: by sqrt(sum of squared bounds), not by
     the largest bound alone.
 
@@ -214,11 +206,7 @@ class PerCoordinateClipping:
         return int(self._released())
 
     def check_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
-        """The rule was made for parameter tensors of these shapes.
-
-        Raises:
-            ValueError: it was not.
-        """
+        """Require a rule for parameter tensors of these shapes (ValueError)."""
         if len(shapes) != len(self.bounds):
             raise ValueError(
                 f"bounds must hold an array for each parameter tensor, {len(shapes)}, got "

@@ -1,4 +1,4 @@
-"""Group privacy: what a run costs where several records come, go or change together.
+"""Group privacy: the cost of a run where several records come, go or change together.
 
 A user with k records is such a group, if the run's guarantee is per record.
 """
@@ -74,7 +74,7 @@ def epsilon(ledger: Releases, *, group_size: int, delta: float) -> Guarantee:
 
 
 def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:
-    """What one release costs for `group_size` records, as one release for a single one.
+    """The release that costs one record what `mechanism` costs `group_size` records.
 
     A sum moves by as many times C (or the sensitivity); in a Poisson batch a random number of the
     group is met; k answers of randomized response are k epsilon-DP.

@@ -35,7 +35,7 @@ class Release(NamedTuple):
 
 
 class Guarantee(NamedTuple):
-    """What an accountant proves of a ledger.
+    """An accountant's result for a ledger.
 
     epsilon: an upper bound in nats, `inf` where nothing finite is proven.
     delta: the delta it holds at.
@@ -62,7 +62,7 @@ FIXED = (
 
 @dataclass(frozen=True)
 class Ledger:
-    """A history of releases, read and checked once: what every accountant works on.
+    """A history of releases, read and checked once for every accountant.
 
     releases: equal mechanisms merged, in order of first appearance, each with a count > 0.
     adjacency: that of all entries, also of those with count 0; "add-remove" for an empty ledger.

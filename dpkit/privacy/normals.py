@@ -1,7 +1,7 @@
-"""Gaussian noise in numpy: float64 draws with whole tails, added once, rounded to a coarse grid.
+"""Gaussian noise in numpy: untruncated float64 draws, added once, rounded to a coarse grid.
 
-What training draws on a CPU, DP-PCA, and one release of moments, random features or marginals.
-`training/noise.md` bounds how far a sum that `noised` releases is from an ideal Gaussian release.
+Training on a CPU, DP-PCA, moments, random features and marginals draw it. `training/noise.md`
+bounds the distance of a sum that `noised` releases from an ideal Gaussian release.
 """
 
 from math import frexp, inf, ldexp

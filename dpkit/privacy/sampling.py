@@ -1,4 +1,4 @@
-"""How a batch is drawn, and what that lets an accountant assume (training draws it)."""
+"""Ways to draw batches, as accountants see them (training draws the batches)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -66,14 +66,14 @@ def mechanism(
     public_size: int,
     assume: Collection[str] = (),
 ) -> Mechanism:
-    """What one step releases: the clipped sum of a batch drawn by `sampling`, plus Gaussian noise.
+    """One step's release: the clipped sum of a batch drawn by `sampling`, plus Gaussian noise.
 
     Args:
         sampling: how the batch is drawn, which decides the adjacency.
         noise_multiplier: noise standard deviation / clip norm C, under either adjacency.
         public_size: the declared size of the data set, from which the sample rate follows.
-        assume: what may be taken for granted where the truth has no price: SHUFFLED_AS_POISSON.
-            What was needed is among the mechanism's assumptions, and so in every Guarantee.
+        assume: SHUFFLED_AS_POISSON, where the truth has no price. A needed assumption is among
+            the mechanism's, and so in every Guarantee.
 
     Raises:
         ValueError: bad input, or an assumption of another name.
@@ -125,7 +125,7 @@ class _Batches:
 
 
 class PoissonSampling(_Batches):
-    """Batches that every record enters independently: what the sampled Gaussian's price holds for.
+    """Batches that every record enters independently, as SampledGaussian assumes.
 
     Raises:
         ValueError: the size is not an integer >= 1, or adjacency is unknown.
@@ -140,7 +140,7 @@ class PoissonSampling(_Batches):
 
 @dataclass(frozen=True)
 class ShuffledBatches(_Batches):
-    """Epochs of shuffled batches of a fixed size: common in code, and not what is accounted for.
+    """Epochs of shuffled batches of a fixed size: common in code, not in accounting.
 
     Whole passes over the data have a price (`passes`), a single step has none here. It has one
     where the caller says that Poisson batches are priced in its place (SHUFFLED_AS_POISSON), which
@@ -166,7 +166,7 @@ class ShuffledBatches(_Batches):
         return Assuming(poisson, (SHUFFLED_AS_POISSON,))
 
     def passes(self, *, noise_multiplier: float, public_size: int, steps: int) -> Release:
-        """What is proven of `steps` steps, without amplification, under replace-one.
+        """The release that bounds `steps` steps, without amplification, under replace-one.
 
         Each record is in at most one batch of a pass, where replacing it moves a sum clipped at C
         by 2C: each pass that is begun is one Gaussian release. A short last batch is dropped, as

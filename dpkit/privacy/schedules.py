@@ -124,7 +124,7 @@ def values(schedule: Schedule, *, steps: int) -> Floats:
 def noise_ledger(
     schedule: Schedule, *, steps: int, release: Callable[[float], Mechanism]
 ) -> list[Release]:
-    """What `steps` steps cost whose noise multiplier follows `schedule`.
+    """The ledger of `steps` steps whose noise multiplier follows `schedule`.
 
     Steps of equal noise become one entry, in the order of their first step. A schedule that changes
     at every step has an entry a step; StepDecay has few, and is priced sooner.

@@ -1,4 +1,4 @@
-"""What passes over shuffled batches cost at least, and what shuffling single records saves."""
+"""Least costs of passes over shuffled batches, and amplification by shuffling records."""
 
 import math
 
@@ -73,10 +73,10 @@ def lower(
 ) -> float:
     """An epsilon that `steps` shuffled batches cannot be below: the larger of two bounds.
 
-    One is of two data sets that pass over their records as balls and bins do (pld/proof.md, J): a
-    pass that drops its short batch leaves the record out with the chance that it lies there, and
-    one that is only begun with that of a later batch. The other is `at_least`, of the first pass:
-    a gradient of 0 is one that a replaced record may have.
+    One is of data sets whose gradients are all -C, one record's C or -C (replace-one), or all 0,
+    one record's C or left out (zero-out): passes are then balls and bins (pld/proof.md, J), which
+    leave the record out with the chance of a short batch, or of one not begun. The other is
+    `at_least`, of the first pass: a replaced record's gradient may be 0.
     """
     held, (passes, begun) = public_size // batch, divmod(steps, public_size // batch)
     noise = noise_multiplier / moved_by(adjacency)

@@ -1,4 +1,4 @@
-"""The sentences that a paper or a released model should carry about what it costs."""
+"""The privacy statement of a paper or a released model."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -32,11 +32,11 @@ def statement(
     tuning: str = "not charged",
     assume: Sequence[str] = (),
 ) -> str:
-    """Epsilon, delta, adjacency, unit, releases, accountant and version, sampling and tuning.
+    """State epsilon, delta, adjacency, unit, releases, accountant, version, sampling, tuning.
 
     Args:
-        guarantee: what an accountant proves of `ledger`.
-        ledger: what was released.
+        guarantee: an accountant's, of `ledger`.
+        ledger: all releases.
         unit: what one record is.
         sampling: how batches were really drawn.
         tuning: whether the choice of hyperparameters was charged.
@@ -86,7 +86,7 @@ def statement(
 
 
 def is_upper_bound(guarantee: Guarantee) -> bool:
-    """Whether epsilon is an upper bound: the method of an approximation says that it is none."""
+    """Return whether epsilon is an upper bound, by the guarantee's method."""
     return "approximation" not in guarantee.method
 
 

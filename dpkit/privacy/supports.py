@@ -1,4 +1,4 @@
-"""Which accountant prices which mechanism, adjacency and sampling, by asking each of them."""
+"""The accountants of each mechanism, adjacency and sampling, by asking each of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -52,7 +52,7 @@ ACCOUNTANTS: Mapping[str, Callable[..., Guarantee]] = {
 
 
 class SupportRow(NamedTuple):
-    """Whether one accountant prices one mechanism (or one way to draw batches).
+    """One accountant's answer for one mechanism (or one way to draw batches).
 
     reason: why it does not; where it does, what must be known of the price, such as that it is an
         approximation or infinite; empty if nothing.
@@ -81,7 +81,7 @@ def matrix() -> list[SupportRow]:
 
 
 def price(name: str, adjacency: Adjacency, accountant: str) -> Guarantee:
-    """What the accountant says of two releases of the example of that name, at delta 1e-5.
+    """The accountant's guarantee of two releases of the named example, at delta 1e-5.
 
     Raises:
         Unsupported: the mechanism is not defined under the adjacency, or has no such price.

@@ -18,7 +18,7 @@ from dpkit.privacy.mechanisms import Floats
 def profile(
     ledger: Releases, epsilons: ArrayLike, *, accountant: Accountant, **options: Any
 ) -> Floats:
-    """What an accountant proves of delta at each of `epsilons`, shape (len(epsilons),).
+    """An accountant's delta at each of `epsilons`, shape (len(epsilons),).
 
     Args:
         ledger: releases under one adjacency.

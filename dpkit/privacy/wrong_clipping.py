@@ -1,9 +1,8 @@
-"""Clipping as it went wrong in publications, beside what it really protects.
+"""Published clipping errors, with the protection that they really give.
 
-Each class is a published slip, named for what is wrong. `claimed_sensitivity` is what was charged:
-the sensitivity for which the added noise would be the noise that the accountant charged.
-`sensitivity` is how far one record really moves what is released. None of these is offered
-elsewhere; take them to see the difference, not to train.
+Each class is a published slip, named after the error. `claimed_sensitivity` is the sensitivity for
+which the added noise would be the noise that the accountant charged. `sensitivity` is the distance
+that one record really moves the release. Take these to see the difference, not to train.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from dpkit.privacy.mechanisms import Adjacency
 
 
 class WrongRule(Protocol):
-    """What a published slip answers."""
+    """A published slip: claimed and true sensitivity."""
 
     def claimed_sensitivity(self, adjacency: Adjacency) -> float:
         """L2 distance that the publication charges for."""
@@ -71,12 +70,12 @@ class ClippedAfterMean(_OfBatch):
         return [m / joint.clip(min=1.0) for m in mean]
 
     def noise_std(self, noise_multiplier: float) -> float:
-        """What was added to the clipped mean: z C / batch."""
+        """The noise added to the clipped mean: z C / batch."""
         checks.positive(noise_multiplier=noise_multiplier)
         return noise_multiplier * self.max_grad_norm / self.batch_size
 
     def claimed_sensitivity(self, adjacency: Adjacency) -> float:
-        """That of the mean of clipped gradients: C / batch, or twice that."""
+        """Sensitivity of the mean of clipped gradients: C / batch, or twice that."""
         return moves(self.max_grad_norm / self.batch_size, adjacency)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
@@ -103,12 +102,12 @@ class NoiseOverSqrtBatch(_OfBatch):
         return FlatClipping(self.max_grad_norm).weights(norms)
 
     def noise_std(self, noise_multiplier: float) -> float:
-        """What was added to the sum: z C / sqrt(batch)."""
+        """The noise added to the sum: z C / sqrt(batch)."""
         checks.positive(noise_multiplier=noise_multiplier)
         return noise_multiplier * self.claimed_sensitivity("add-remove")
 
     def claimed_sensitivity(self, adjacency: Adjacency) -> float:
-        """What z charges for, given the noise: C / sqrt(batch), or twice that."""
+        """The sensitivity that z implies: C / sqrt(batch), or twice that."""
         return moves(self.max_grad_norm / sqrt(self.batch_size), adjacency)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
@@ -143,7 +142,7 @@ class TensorsClippedAtGroupBound:
         return scales
 
     def claimed_sensitivity(self, adjacency: Adjacency) -> float:
-        """That of groups clipped jointly: sqrt(sum over groups of c_g^2), or twice that."""
+        """Sensitivity of jointly clipped groups: sqrt(sum over groups of c_g^2), or twice that."""
         return moves(sqrt(fsum(c * c for c in self.bounds)), adjacency)
 
     def sensitivity(self, adjacency: Adjacency) -> float:

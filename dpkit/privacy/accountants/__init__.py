@@ -1,1 +1,1 @@
-"""Accountants: what a ledger of releases costs in all."""
+"""Accountants: the total cost of a ledger of releases."""

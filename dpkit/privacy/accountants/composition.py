@@ -1,4 +1,4 @@
-"""Basic and advanced composition: what a ledger costs by theorems that know (epsilon, delta) alone.
+"""Basic and advanced composition, by theorems that know each release's (epsilon, delta) alone.
 
 Each release is first read off its exact profile at a share of delta; then the pairs are added up.
 For comparison: accountants that keep the whole curve (`rdp`, `pld`) prove smaller epsilons.
@@ -86,7 +86,7 @@ class _Part(NamedTuple):
 
 
 def _parts(ledger: Ledger) -> list[_Part]:
-    """Pure DP is not where delta only falls below the least number."""
+    """The ledger's parts; a delta that only underflows to 0 is no pure DP."""
     found = []
     for mechanism, count in ledger.releases:
         pure = _least_epsilon(mechanism, 0.0)

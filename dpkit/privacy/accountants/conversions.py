@@ -1,4 +1,4 @@
-"""From one Renyi bound (order, rdp) to (epsilon, delta): three theorems, loosest first."""
+"""Three theorems from one Renyi bound (order, rdp) to (epsilon, delta), loosest first."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from dpkit.privacy.mechanisms import Floats
 class Conversion(NamedTuple):
     """One theorem: `epsilon(orders, rdp, delta)` and `delta(orders, rdp, epsilon)`, per order.
 
-    Of arrays of one shape; the caller takes the smallest value.
+    Arrays have one shape; the caller takes the smallest value.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A Renyi filter: a budget for releases whose noise is chosen from what earlier ones have shown.
+"""A Renyi filter: a budget for releases whose noise depends on earlier outcomes.
 
 A ledger's costs may be added up as they stand where every noise and count was fixed in advance.
 Where they follow earlier outputs they are random themselves, and a curve of many orders, or a PLD,
@@ -122,7 +122,7 @@ class RenyiFilter:
         return value if Fraction(value) <= left else math.nextafter(value, -math.inf)
 
     def allows(self, mechanism: Mechanism, count: int = 1) -> bool:
-        """Whether `count` releases of the mechanism fit in what is left.
+        """Return whether `count` releases of the mechanism fit in the remaining budget.
 
         Raises:
             ValueError: count is not an integer >= 1, or the mechanism has another adjacency.
@@ -151,7 +151,7 @@ class RenyiFilter:
             self._assumptions.update(dict.fromkeys(mechanism.assumptions))
 
     def guarantee(self) -> Guarantee:
-        """What holds of all that was and may yet be released within the budget, at its delta.
+        """The guarantee of all past and future releases within the budget, at its delta.
 
         The same before, during and after the run: it does not depend on what was chosen.
         """

@@ -75,7 +75,7 @@ class BallsAndBinsGaussian:
 
     @property
     def _one(self) -> SampledGaussian:
-        """As if it were told which batch the record may enter: costs no less."""
+        """The release that also tells which batch the record may enter: costs no less."""
         return SampledGaussian(self.noise_multiplier, self.share)
 
     def rdp(self, orders: ArrayLike) -> Floats:
@@ -109,10 +109,10 @@ class BallsAndBinsGaussian:
         return np.minimum(np.stack([there, back]), 1.0)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Of a finite pair that dominates the epoch's; `attained` is one that it dominates.
+        """The loss of a finite pair that dominates the epoch's; `attained` is one below it.
 
-        Each is proven: see proof.md, J. Where no law of the sum is computed (noise below 0.1 or
-        above 10^4), one batch dominates, and nothing is known of what is attained.
+        Proof: pld/proof.md, J. Where no law of the sum is computed (noise below 0.1 or above
+        10^4), one batch dominates, and no attained pair is known.
         """
         if self.batches == 1:
             return self._one.privacy_loss()
@@ -221,7 +221,7 @@ def _moments(noise: float, batches: int) -> Floats:
 
 
 def _product(a: Floats, b: Floats) -> Floats:
-    """Of two power series, as logs of their coefficients."""
+    """The product of two power series, as logs of their coefficients."""
     shifted = np.arange(a.size)[:, None] - np.arange(a.size)
     terms = np.where(shifted >= 0, a + b[shifted], -np.inf)
     return log_sums(terms)

@@ -1,7 +1,7 @@
-"""What every mechanism has in common: it is a frozen value that prices one release by itself.
+"""The interface of mechanisms: frozen values, each of which prices one release.
 
-Also the distribution of its privacy loss, as cell masses: what a PLD accountant adds up; and the
-price of a release whose noise protects nothing.
+Also the distribution of the privacy loss, as cell masses for a PLD accountant, and the price of a
+release whose noise protects nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -113,7 +113,7 @@ def between(tails: Floats, upper: NDArray[np.bool_]) -> Floats:
 
 
 class Unsupported(ValueError):
-    """This mechanism has no known price of the kind that was asked for."""
+    """A price that is not known for this mechanism."""
 
 
 class GaussianDp(NamedTuple):
@@ -138,7 +138,7 @@ class Mechanism(Protocol):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What must hold of the run for the price to be true."""
+        """Conditions on the run under which the price holds."""
         ...
 
     def rdp(self, orders: ArrayLike) -> Floats:
@@ -150,11 +150,11 @@ class Mechanism(Protocol):
         ...
 
     def privacy_loss(self) -> PrivacyLoss:
-        """The privacy loss of a dominating pair: what a PLD accountant adds up."""
+        """The privacy loss of a dominating pair, for a PLD accountant."""
         ...
 
     def gaussian_dp(self) -> GaussianDp:
-        """mu of Gaussian DP: what the GDP accountant adds up."""
+        """mu of Gaussian DP, for the GDP accountant."""
         ...
 
 
@@ -164,7 +164,7 @@ class PricedAsOne(ABC):
     @property
     @abstractmethod
     def one(self) -> Mechanism:
-        """That release."""
+        """The other release."""
 
     def rdp(self, orders: ArrayLike) -> Floats:
         return self.one.rdp(orders)
@@ -221,7 +221,7 @@ def check_noise(value: float, name: str = "noise_multiplier") -> None:
 
 
 def moved_by(adjacency: Adjacency) -> float:
-    """How far a sum of vectors clipped at 1 moves."""
+    """L2 sensitivity of a sum of vectors clipped at 1."""
     return 1.0 if adjacency == "add-remove" else 2.0
 
 
@@ -252,7 +252,7 @@ class NoGuarantee:
         return np.ones((2, as_epsilons(epsilons).size))
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Certainly above every finite loss."""
+        """A loss that is certainly infinite."""
         ends = np.array([-np.inf, np.inf])
         return from_atoms(ends, np.array([0.0, 1.0]), None, q=np.array([1.0, 0.0]))
 

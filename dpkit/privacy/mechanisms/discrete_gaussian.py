@@ -1,4 +1,4 @@
-"""Integer noise: what the discrete Gaussian costs, and a sampler of it.
+"""Integer noise: the cost of the discrete Gaussian, and a sampler.
 
 The discrete Gaussian of scale sigma has probability proportional to exp(-x^2 / (2 sigma^2)) at
 every integer x (Canonne, Kamath, Steinke 2020, Def. 1).

@@ -65,7 +65,7 @@ class Gaussian:
         return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Of N(shift, 1) against N(0, 1): s x - s^2 / 2 at x."""
+        """The loss of N(shift, 1) against N(0, 1): s x - s^2 / 2 at x."""
         return of_family(_masses, moved_by(self.adjacency) / self.noise_multiplier)
 
     def gaussian_dp(self) -> GaussianDp:

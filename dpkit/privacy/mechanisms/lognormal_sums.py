@@ -74,7 +74,7 @@ Place = Callable[[Floats, Floats, "Scale"], tuple[Floats, Floats, int]]
 
 
 class Scale(NamedTuple):
-    """Of a sum's cells: even in asinh((S - count) / width), and in log(S) below count / 2."""
+    """The scale of a sum's cells: even in asinh((S - count) / width), in log(S) below count / 2."""
 
     count: int
     width: float
@@ -94,7 +94,7 @@ class Scale(NamedTuple):
 
 
 def _sum(one: Law, count: int, place: Place, noise: float) -> Law:
-    """Of `count` copies, by doubling."""
+    """The law of `count` copies, by doubling."""
     with np.errstate(over="ignore"):
         width = min(1.0, float(np.sqrt(np.expm1(1 / noise**2))))
     total = None

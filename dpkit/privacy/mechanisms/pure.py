@@ -121,7 +121,7 @@ def _log_exp_beyond_line(z: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RandomizedResponse:
-    """Each record is reported by its owner: the truth, or one of the other answers evenly.
+    """Each owner's report of a record: the truth, or one of the other answers evenly.
 
     The truth has probability e^epsilon / (e^epsilon + categories - 1) (Warner 1965 for two
     answers; Kairouz, Oh, Viswanath 2016 for more). The pair is any two true answers; whether a

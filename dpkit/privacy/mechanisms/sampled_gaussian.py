@@ -88,7 +88,7 @@ def _tilt(loss: Floats, q: float | Floats) -> Floats:
 def _masses(
     adjacency: Adjacency, noise: float | Floats, q: float | Floats, edges: Floats
 ) -> Floats:
-    """Of the pair's P and Q between edges of the loss (`PrivacyLoss.masses`)."""
+    """Masses of the pair's P and Q between edges of the loss (`PrivacyLoss.masses`)."""
     x = _threshold(edges, noise, q, adjacency)
     base = other = normal_masses(x / noise)
     rest = (1 - q) * base
@@ -206,7 +206,7 @@ class SampledGaussian:
         return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Of the mixture against N(0), or against its mirror image under replace-one."""
+        """The loss of the mixture against N(0), or its mirror image under replace-one."""
         if self.sample_rate == 0:
             return from_atoms(np.zeros(1), np.ones(1), lattice=(0.0, 1.0))
         if self.sample_rate == 1:
@@ -244,9 +244,9 @@ def effective_noise(noise_multipliers: tuple[float, ...]) -> float:
 class DiagonalGaussian(PricedAsOne):
     """A sum whose coordinate i is clipped to [-s_i, s_i], plus noise of deviation sigma_i on it.
 
-    It costs what one Gaussian of their `effective_noise` does (Xu et al. 2019, Lemma 1). A record
-    added or removed moves coordinate i by s_i; a record replaced, by 2 s_i, which `adjacency`
-    accounts for: the ratios stay those of the bounds s_i. Every price is exact: see Gaussian.
+    It costs what one Gaussian of multiplier 1 / sqrt(sum s_i^2 / sigma_i^2) does (Xu et al. 2019,
+    Lemma 1). A record added or removed moves coordinate i by s_i; a record replaced, by 2 s_i,
+    which `adjacency` accounts for: the ratios stay those of s_i. Prices are exact, as Gaussian's.
 
     Args:
         noise_multipliers: sigma_i / s_i of each coordinate, each > 0.
@@ -276,7 +276,7 @@ class DiagonalGaussian(PricedAsOne):
 
     @property
     def one(self) -> Gaussian:
-        """That Gaussian."""
+        """The Gaussian that costs the same."""
         return Gaussian(self.noise_multiplier, self.adjacency)
 
 
@@ -432,7 +432,7 @@ class GroupSampledGaussian:
         return np.clip(np.stack([removed, added]), 0.0, 1.0)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Of the mixture against N(0, s^2)."""
+        """The loss of the mixture against N(0, s^2)."""
         if self._plain is not None:
             return self._plain.privacy_loss()
 

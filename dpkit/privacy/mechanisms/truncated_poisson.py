@@ -30,7 +30,7 @@ class TruncatedPoissonGaussian:
     Fewer are padded with empty examples, which add nothing to the sum and cost nothing. Where the
     other records fill the batch, a record that is kept takes another's place: it moves the sum by
     2C, not C, under add-remove too. A mixture of that step and of the sampled Gaussian dominates
-    (proof.md, J). Other than the bound delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most]
+    (pld/proof.md, J). Unlike the bound delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most]
     (Chua et al. 2024, "Scalable DP-SGD: shuffling vs. Poisson subsampling") it needs no delta.
 
     Args:
@@ -115,7 +115,7 @@ class TruncatedPoissonGaussian:
         return (1 - full) * self._plain.profile(eps) + full * self._cut.profile(eps)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Of the dominating pair.
+        """The loss of the dominating pair.
 
         `attained`: all gradients are 0 but one record's, which is in the sum if it is kept.
         """

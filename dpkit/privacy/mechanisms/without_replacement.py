@@ -103,7 +103,7 @@ class WithoutReplacementGaussian:
         return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Of a pair with the hockey sticks of `profile`: it dominates, but no neighbours have it.
+        """The loss of a pair with `profile`'s hockey sticks: dominating, but of no neighbours.
 
         Above loss 0 it is the mixture (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2), below 0 the
         reverse with the opposite sign; at 0 lies what is left (Zhu, Dong, Wang 2022, Thm 11). The

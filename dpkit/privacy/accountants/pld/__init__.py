@@ -95,7 +95,7 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
 def _lower(
     ledger: Ledger, delta: float, gap: float, releases: list[Seen], low: float
 ) -> float:
-    """What the dominating pairs prove, `low`, or attained pairs where those are none."""
+    """The lower bound of dominating pairs, `low`, or of attained ones where these differ."""
     if not low or all(release.loss.attained is None for release in releases):
         return low
     return min(low, _composed(_releases(ledger, delta, attained=True), delta, gap)[0])
@@ -275,7 +275,7 @@ def _unbounded(releases: Sequence[Seen]) -> float:
 
 
 def _moments(releases: Sequence[Seen]) -> list[Moments]:
-    """Of a record removed and of a record added."""
+    """Moments for a record removed and for a record added."""
     found = saddle.moments([release.coarse for release in releases])
     return [found, found.reversed()]
 
@@ -311,7 +311,7 @@ def _directions(
 def _at_most(
     direction: _Direction, releases: Sequence[Seen], delta: float, epsilon: float
 ) -> bool:
-    """Whether one moment, or a coarse grid, proves that the direction costs epsilon at most."""
+    """Return whether one moment, or a coarse grid, bounds the direction's cost by epsilon."""
     look, spacing = direction.look, COARSER * direction.cells[0].spacing
     if look.epsilon > epsilon:
         return False

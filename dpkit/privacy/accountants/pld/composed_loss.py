@@ -48,7 +48,7 @@ class Measure(Protocol):
 
 
 class ComposedLoss(NamedTuple):
-    """What decides delta at epsilons between the nodes s:
+    """The sums that decide delta at epsilons between the nodes s:
 
         scale * sum of weights * exp(-tilt * (s - around)) * (1 - exp(epsilon - s)) over s > epsilon
 
@@ -274,7 +274,7 @@ _norm = partial(np.linalg.norm, axis=-1, keepdims=True)
 
 
 def _fft_error(length: int) -> float:
-    """What a transform of a 5-smooth length adds at most, relative to the 2-norm (proof.md, D)."""
+    """The largest error of a transform of a 5-smooth length, over the 2-norm (proof.md, D)."""
     error = 0.0
     for prime, one in ((2, 4.72), (3, 12.5), (5, 19.7)):
         while length % prime == 0:
@@ -306,7 +306,7 @@ class Power:
         self.start = 0
 
     def multiply(self, first: Whole, weights: Floats, count: Real) -> None:
-        """By the transforms of weights at the indices first, first + 1, ... to the power count.
+        """Multiply by transforms of weights at indices first, first + 1, ... to the power count.
 
         weights: (n,), or (m, n) with first (m, 1) and count (m,).
         """

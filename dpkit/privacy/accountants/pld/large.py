@@ -151,7 +151,7 @@ def lower(cells: WideCells) -> Atoms:
 
 
 def _excess(cells: WideCells) -> tuple[Floats, Floats, Floats]:
-    """Of each inner cell p, p - q e^(lower end) and q e^(upper end) - p."""
+    """Each inner cell's p, p - q e^(lower end) and q e^(upper end) - p."""
     p, q = cells.p[1:-1], cells.q[1:-1]
     if not (p.size and (np.minimum(p, q) > LEAST_MASS).all()):
         raise NoGrid("a cell has lost the digits of its mass")
@@ -160,7 +160,7 @@ def _excess(cells: WideCells) -> tuple[Floats, Floats, Floats]:
 
 
 def _errors(cells: WideCells) -> tuple[Floats, Floats, Floats]:
-    """What rounding may do to the masses beyond each node: to p e^-node + q; and the relative.
+    """Rounding errors of the masses beyond each node: of p e^-node + q; and the relative.
 
     The last is delta e^-node, at least, delta being the hockey stick at the node.
     """
@@ -488,7 +488,7 @@ def _suited(releases: Sequence[Seen]) -> bool:
 
 
 def _spacing(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) -> float:
-    """Of nodes whose chords add about `wanted` to epsilon, were they even."""
+    """The spacing of even nodes whose chords would add about `wanted` to epsilon."""
     total = sum(release.count for release in releases)
     return float(np.sqrt(2 * wanted / (total * (1 + max(look.saddle for look in looks)))))
 

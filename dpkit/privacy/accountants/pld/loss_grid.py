@@ -201,7 +201,7 @@ def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> 
 
 
 class _Excess(NamedTuple):
-    """Of each inner cell: p, p - q e^(lower end), q e^(upper end) - p, rounded to what costs less.
+    """Each inner cell's p, p - q e^(lower end), q e^(upper end) - p, rounded to cost less.
 
     raised: the first of the two, rounded to what costs more.
     known: both masses are large enough to have kept their digits; else all three are 0.

@@ -79,7 +79,7 @@ class Seen(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Of the composed loss at each tilt lambda: log E[exp(lambda * loss)], its two derivatives.
+    """Moments of the composed loss at each tilt: log E[exp(tilt * loss)], two derivatives.
 
     tilts: increasing; with each lambda also -1 - lambda.
     """
@@ -102,7 +102,7 @@ class Moments(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What to expect of one direction of a ledger: of the pair (Q, P) where `reverse`.
+    """An estimate of one direction of a ledger: of the pair (Q, P) where `reverse`.
 
     saddle: lambda at which exp(lambda * loss) moves the mean of the composed loss to `epsilon`.
     deviation: of the composed loss under that tilt.
@@ -123,7 +123,7 @@ class Look(NamedTuple):
 
 
 def moments(releases: Sequence[Coarse]) -> Moments:
-    """Of the composed loss without what lies beyond the spans.
+    """Moments of the composed loss within the spans.
 
     Of very many releases those with the widest spans are looked at, and of each group of the others
     its middle one, with all their counts.
