@@ -189,8 +189,7 @@ def _check_alike(data: Data, device: torch.device) -> None:
     if data.transform is None and features.dtype not in _TAKEN:
         raise ValueError(
             f"data.features are {features.dtype}, which networks do not take; give Data a "
-            "transform of the rows that are drawn, such as a function of x that returns "
-            "x.float() / 127.5 - 1"
+            "transform, such as a function of x that returns x.float() / 127.5 - 1"
         )
 
 
@@ -218,7 +217,7 @@ def batches(
     if isinstance(sampling, PoissonSampling):
         return _poisson(sample_rate(sampling, public_size=public_size), size, rng)
     if not isinstance(sampling, ShuffledBatches | FixedSizeBatches):
-        raise TypeError(f"no batches are known for {sampling!r}")
+        raise TypeError(f"sampling has no batches here, got {sampling!r}; use PoissonSampling")
     shuffled = isinstance(sampling, ShuffledBatches)
     sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
     if (

@@ -255,7 +255,7 @@ def _with_others() -> Iterator[None]:
     except RuntimeError as error:
         raise RuntimeError(
             "a rank has ended or does not answer, so training stops on all of them; see the first "
-            "error of the others, end what still runs, and start all ranks again: with a "
-            "checkpoint training goes on there, and its steps are charged already "
+            "error of the others, end all ranks and start them again: a checkpoint resumes, and "
+            "its steps are already charged "
             f"({str(error).splitlines()[0][:200]})"
         ) from error

@@ -62,7 +62,7 @@ def noised_each(
     """
     check_generator(rng)
     if len(noise_stds) != len(sums):
-        raise ValueError(f"noise_stds must hold {len(sums)} numbers or tensors, a sum each")
+        raise ValueError(f"noise_stds must hold {len(sums)} noises, got {len(noise_stds)}")
     for i, (total, std) in enumerate(zip(sums, noise_stds, strict=True)):
         if isinstance(
             std, Tensor
@@ -112,20 +112,19 @@ def check_generator(rng: torch.Generator) -> None:
     """
     if not isinstance(rng, torch.Generator):
         raise TypeError(
-            f"rng must be a torch.Generator, got {type(rng).__name__}; make one by "
+            f"rng must be a torch.Generator, got {type(rng).__name__}; pass "
             "dpkit.training.generator_on(device)"
         )
     if rng.initial_seed() == torch.Generator().initial_seed():
         raise ValueError(
-            "rng must be seeded, and has torch's default seed, so that anybody can draw its noise "
-            "again; make one by dpkit.training.generator_on(device), from the operating system's "
-            "entropy"
+            "rng must be seeded, got torch's default seed, with which anybody can repeat its "
+            "noise; pass dpkit.training.generator_on(device)"
         )
     made_in = getattr(rng, "process", None) or _first_used_in.setdefault(rng, os.getpid())
     if made_in != os.getpid():
         raise RuntimeError(
-            "rng was made in the process from which this one was forked, so that both would draw "
-            "the same noise; make one in each process by dpkit.training.generator_on(device)"
+            "rng was made in the process from which this one was forked, and both would draw the "
+            "same noise; make one in each process by dpkit.training.generator_on(device)"
         )
 
 

@@ -165,9 +165,9 @@ def check_holds(
     if held != given:
         raise ValueError(
             f"the optimizer does not hold {len(given - held)} of the {len(given)} parameters that "
-            f"are trained, and holds {len(held - given)} others, which would move along what a "
-            "backward pass left there, without noise: make one optimizer for each network, of "
-            "net.parameters(), and freeze what is not trained by requires_grad_(False)"
+            f"are trained, and holds {len(held - given)} others, which would move without noise: "
+            "make one optimizer for each network, of net.parameters(), and freeze other "
+            "parameters by requires_grad_(False)"
         )
 
 

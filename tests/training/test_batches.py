@@ -143,7 +143,7 @@ def test_fixed_size_batches_of_another_number_and_unknown_sampling_are_refused()
         drawn(FixedSizeBatches(12), size=40, public_size=50)
     with pytest.raises(ValueError, match="expected_batch_size must be <= public_size"):
         drawn(FixedSizeBatches(12), size=10, public_size=10)
-    with pytest.raises(TypeError, match="no batches are known for 'poisson'"):
+    with pytest.raises(TypeError, match="no batches here, got 'poisson'"):
         drawn("poisson", size=10)
 
 

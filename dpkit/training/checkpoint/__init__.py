@@ -139,7 +139,7 @@ def read_saved(path: Path) -> Saved:
     try:
         return Saved(**torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
     except Exception as error:  # torch names no class for what its reader may raise
-        raise ValueError(f"the checkpoint {path} holds what is not read: {error}") from error
+        raise ValueError(f"the checkpoint {path} cannot be read: {error}") from error
 
 
 class Follower:
@@ -391,8 +391,8 @@ def _restored(path: Path, words: Mapping[str, str], charged: Charged) -> Saved:
         )
     if saved.step > charged.steps:
         raise ValueError(
-            f"{path} has done {saved.step} steps, more than the ledger beside it knows of "
-            f"({charged.steps}); restore the ledger's newest copy"
+            f"{path} has done {saved.step} steps, and its ledger counts {charged.steps}; restore "
+            "the ledger's newest copy"
         )
     return saved
 
@@ -420,7 +420,7 @@ def fingerprint(
     """What must be the same for a run to go on to the bit; ValueError where that cannot be said."""
     if not getattr(getattr(settings, "__dataclass_params__", None), "frozen", False):
         raise ValueError(
-            f"a checkpoint needs settings of a frozen dataclass, got {settings!r}"
+            f"settings must be a frozen dataclass with a checkpoint, got {settings!r}"
         )
     held = {
         f"settings.{field.name}": getattr(settings, field.name) for field in fields(settings)

@@ -82,7 +82,7 @@ def read_charged(path: Path) -> Charged | None:
         stored = json.loads(text)
         charged = Charged(stored["id"], stored["charged"])
         if not re.fullmatch("[0-9a-f]{32}", charged.identity):
-            raise ValueError("its id is not one")
+            raise ValueError("its id is invalid")
         checks.whole(charged=charged.steps)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(

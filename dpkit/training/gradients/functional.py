@@ -238,9 +238,9 @@ def one_number(loss: Tensor, reason: str | None) -> Tensor:
     """
     if loss.numel() != 1:
         raise UnsupportedLayer(
-            f"the loss of one example has shape {tuple(loss.shape)}: does it read labels of the "
-            "whole batch from a closure? Give the labels as inputs: let the network take them and "
-            f"return the loss. Examples go one by one here since {reason}"
+            f"the loss of one example must be one number, got shape {tuple(loss.shape)}; give "
+            "labels as inputs, not from a closure: let the network take them and return the loss. "
+            f"Examples go one by one here since {reason}"
         )
     return loss.sum()
 
@@ -252,8 +252,8 @@ def computed(gradients: Functional) -> tuple[Functional, Tensor]:
     if reason is not None and reason not in _warned:
         _warned.add(reason)
         warnings.warn(
-            f"{' '.join(reason.split())}; all of the network goes through torch.func, which is "
-            f"slower (fast are {', '.join(kind.__name__ for kind in KINDS)}, each run once)",
+            f"{' '.join(reason.split())}; the whole network goes through torch.func, which is "
+            f"slower (fast: {', '.join(kind.__name__ for kind in KINDS)}, each run once)",
             stacklevel=5,
         )
     return gradients, losses

@@ -178,8 +178,8 @@ def one_each(losses: object, batch: int) -> Tensor:
     if not isinstance(losses, Tensor) or shape != (batch,):
         raise ValueError(
             f"the losses of {batch} examples must be one number for each, shape ({batch},), got "
-            f"{shape}: pass reduction='none', squeeze(1) or sum what an example has several of, no "
-            "packs of examples, and give labels beside the features, not in a closure"
+            f"{shape}: pass reduction='none', squeeze(1) or sum each example's losses, no packs of "
+            "examples, and give labels as an input, not in a closure"
         )
     if losses.dtype not in (torch.float32, torch.float64):
         raise HalfPrecision(f"losses are {losses.dtype}; compute them in float32")

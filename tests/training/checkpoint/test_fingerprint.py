@@ -215,7 +215,7 @@ def test_settings_that_may_change_and_buffers_that_no_checkpoint_would_hold_are_
         sampling: object = Plain.sampling
         steps_allowed = Plain.steps_allowed
 
-    with pytest.raises(ValueError, match=r"needs settings of a frozen dataclass, got .*Loose"):
+    with pytest.raises(ValueError, match=r"settings must be a frozen dataclass .* got .*Loose"):
         next(Run(place, settings=Loose()).records)
     gan = networks()
     gan.discriminator[0].register_buffer("k", torch.ones(1), persistent=False)
