@@ -47,8 +47,7 @@ def inception_score(probabilities: np.ndarray, *, splits: int = 10) -> Inception
     totals = rows.sum(1)
     if not ((rows >= 0).all() and (np.abs(totals - 1) <= ROUNDING).all()):  # NaN fails
         raise ValueError(
-            "probabilities must be >= 0 and sum to 1 in each row; pass a classifier's softmax, not "
-            "its logits"
+            "probabilities must be >= 0 and sum to 1 in each row; pass a softmax, not its logits"
         )
     rows = rows / totals[:, None]
     scores = []

@@ -361,6 +361,6 @@ def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_
     if given.dtype != np.bool_ or given.ndim != 1 or not given.size:
         raise ValueError(
             f"included must hold a bool for each of at least one canary, got {given.dtype} of "
-            f"shape {given.shape}; draw it by one_run.coins(rng, canaries)"
+            f"shape {given.shape}; call one_run.coins(rng, canaries)"
         )
     return given

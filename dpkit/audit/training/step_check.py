@@ -198,7 +198,7 @@ def _price(
 ) -> _Price:
     """What a step costs, by what was given or by the settings' ledger (ValueError: neither)."""
     if charged is None and not hasattr(settings, "ledger"):
-        raise ValueError("settings have no ledger; give charged=[Release(mechanism)]")
+        raise ValueError("settings must have a ledger; or give charged=[Release(mechanism)]")
     own = settings.ledger(public_size=public_size, steps=1) if charged is None else charged
     charges = Ledger.of(own).releases
     releases = [(_plain(mechanism), times) for mechanism, times in charges]

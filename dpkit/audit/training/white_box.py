@@ -125,7 +125,7 @@ def shift(absent: StepTrace, present: StepTrace) -> float:
     ]
     if any(a.shape != b.shape for a, b, _ in pairs) or not pairs:
         raise ValueError(
-            "absent and present must be runs of one step that noised the same tensors"
+            "absent and present must be runs of one step with noise on the same tensors"
         )
     total = 0.0
     for a, b, std in pairs:

@@ -422,7 +422,7 @@ def test_after_a_check_that_stopped_noise_is_noise_again():
     [
         ({"features": uniform(1, 3)}, "at least 2, got 1 and 6; give a small batch"),
         ({"steps": 0}, "steps must be"),
-        ({"settings": object()}, "settings have no ledger; give charged="),
+        ({"settings": object()}, "settings must have a ledger; or give charged="),
         ({"charged": Release(DiscreteGaussian(1.0))}, "Gaussian releases.*got DiscreteGaussian"),
     ],
 )
