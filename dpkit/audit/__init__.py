@@ -1,4 +1,4 @@
-"""What an attacker learns: lower bounds on epsilon, measured beside those that are proven.
+"""Attacks: measured lower bounds on epsilon, next to the proven ones.
 
 Bounds and mechanisms' attacks need numpy and scipy alone; attacks on training import torch.
 """

@@ -169,11 +169,11 @@ def distinguished(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> LowerBound:
-    """Whether a statistic without noise tells the two worlds apart, whatever else is random.
+    """Bound epsilon by a statistic without noise: inf where it tells the two worlds apart.
 
     The statistic (the direction of a released gradient, the weights of a class that no record has)
     must be a function of the records alone: the same in every trial of a world but for rounding,
-    although noise and public draws are others each time, and another one in the other world. Then
+    although noise and public draws change each time, and another one in the other world. Then
     an event has probability 1 in one world and 0 in the other, so that only delta = 1 fits.
 
     Args:
@@ -269,7 +269,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 
 def _joint(first: Scores, rest: Scores, alpha: float, value: choose.Value) -> float:
-    """What the joint test proves of the rest, at what the first scores choose."""
+    """The joint test's bound from the rest, at thresholds that the first scores choose."""
     threshold, weight = choose.threshold_and_weight(first, rest, alpha, value)
     counts = choose.count(rest, np.array([threshold]))
     return _most(value(joint(counts, alpha, np.array([weight]), cells=CELLS)))

@@ -33,7 +33,7 @@ COINS = (
 
 
 def coins(rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
-    """Whether each candidate is included, by independent fair coins, (count,)."""
+    """Draw independent fair coins, whether each candidate is included, (count,)."""
     check_rng(rng)
     return rng.random(checks.whole(1, count=count)) < 0.5
 
@@ -59,7 +59,7 @@ class Guesses(NamedTuple):
 def p_value_chosen(
     guesses: Guesses, epsilon: Floats | float, delta: float, *, near: bool = False
 ) -> Floats:
-    """How likely that many correct guesses are, at most; or, by `near`, a little less than that.
+    """The probability of so many correct guesses, at most; by `near`, a little less than that.
 
     Were the number of guesses fixed, it would be beta + 2 m delta alpha (Steinke, Nasr, Jagielski
     2023, Thm 5.2), which rises with epsilon below 1/2: by the derivative of a binomial tail, a term
@@ -102,7 +102,7 @@ def tails_near(
 
 
 def refuted_fdp(guesses: Guesses, mu: float, alpha: float) -> bool:
-    """Whether so many correct guesses have a probability below alpha under f of Gaussian DP, mu.
+    """Return whether so many correct guesses have probability < alpha under Gaussian DP's f, mu.
 
     Take a canary at random. With p_i the probability of i correct guesses of c', let right_k = sum
     over i >= k of i p_i / m, the chance that it is guessed correctly and at least k are; and
@@ -186,10 +186,10 @@ def one_run_fdp(
     that the curve is that of two normals, mu deviations apart.
 
     Args:
+        absent, present, delta, adjacency, confidence: as `one_run`, errors too.
         rng: breaks ties of scores.
         inside: share of the canaries guessed "in", those of the highest scores; fixed beforehand.
         outside: share guessed "out", those of the lowest; they add up to at most 1.
-            The others, and errors, are `one_run`'s.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     check_rng(rng)
@@ -234,7 +234,7 @@ def split_canaries(
 def _thresholds(
     first: Scores, rest: Scores, delta: float, alpha: float
 ) -> tuple[float, float]:
-    """Of guesses "in" and "out": the pair with the largest bound to expect of the rest."""
+    """The numbers of guesses "in" and "out" with the largest bound to expect of the rest."""
     tried = choose.candidates(first)
     tried = tried[np.linspace(0, tried.size - 1, min(EACH * 2, tried.size)).astype(int)]
     tried = np.concatenate([[-np.inf], tried])

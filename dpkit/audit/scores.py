@@ -1,4 +1,4 @@
-"""What an attack yields: one score a trial from each of two worlds, and a lower bound from them."""
+"""An attack's result: a score a trial from each of two worlds, and a lower bound from them."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -21,15 +21,15 @@ class Scores(NamedTuple):
 
 
 class LowerBound(NamedTuple):
-    """What an attack proves: with probability `confidence`, the true epsilon is at least this.
+    """An attack's proof: with probability `confidence`, the true epsilon is at least this.
 
     epsilon: nats, >= 0; inf where no finite epsilon fits.
     delta: the delta it holds at.
     confidence: in (0, 1]; 1 where an argument rather than a sample decides.
     adjacency: "add-remove" or "replace-one".
     method: how the bound follows from the scores.
-    assumptions: what must be true of the attack for it to hold.
-    trials: number of scores that it rests on, both worlds together.
+    assumptions: conditions on the attack under which it holds.
+    trials: number of scores, both worlds together.
     """
 
     epsilon: float

@@ -27,7 +27,7 @@ GROWTH = 1.25  # of the rounds from one choice of thresholds to the next
 
 
 class Refutation(NamedTuple):
-    """What betting against one claim came to.
+    """The outcome of betting against one claim.
 
     epsilon, delta, adjacency, confidence: of the claim and the test.
     draws: from each world, after which the claim was refuted; None where it was not.

@@ -171,7 +171,7 @@ def expected(first: Scores, rest: Scores, thresholds: Floats) -> Counts:
 
 
 def _allows(counted: Floats, fitted: Floats) -> bool:
-    """Whether no count is CAUTION deviations below the fitted one."""
+    """Return whether no count is CAUTION deviations below the fitted one."""
     return bool((counted >= fitted - CAUTION * np.sqrt(fitted) - 1).all())
 
 

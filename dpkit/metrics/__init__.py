@@ -1,4 +1,4 @@
-"""Utility of synthetic data, and scores of generated images: is the output any good?"""
+"""Utility of synthetic data, and scores of generated images."""
 
 from dpkit.common.lazy import of_modules
 

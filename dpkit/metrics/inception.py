@@ -1,4 +1,4 @@
-"""The inception score: how sure a classifier is of each generated image, and how various they are.
+"""The inception score: a classifier's certainty of each generated image, and their variety.
 
 Salimans, Goodfellow, Zaremba, Cheung, Radford, Chen 2016, "Improved techniques for training GANs".
 """

@@ -91,7 +91,7 @@ class Judge(NamedTuple):
         return _outputs(self.net, images).softmax(1).cpu().numpy()
 
     def features(self, images: Tensor) -> np.ndarray:
-        """What its last layer sees of images in [-1, 1], float64 (images, hidden)."""
+        """The last layer's input for images in [-1, 1], float64 (images, hidden)."""
         *body, _, _ = (
             self.net.children()
         )  # the last two: dropout, which does nothing, and linear
@@ -252,7 +252,7 @@ def _planes_last(images: Tensor) -> Tensor:
 
 
 def _outputs(net: nn.Module, images: Tensor) -> Tensor:
-    """What the net says of images, a part at a time: float64 (images, outputs)."""
+    """The net's outputs for images, a part at a time: float64 (images, outputs)."""
     with torch.no_grad():
         return torch.cat([net(_planes_last(part)).double() for part in images.split(AT_ONCE)])
 

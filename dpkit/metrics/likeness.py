@@ -1,4 +1,4 @@
-"""How like real images synthetic ones are, in the features of the kit's own classifier.
+"""The likeness of synthetic images to real ones, in the features of the kit's own classifier.
 
 The distance is computed as the FID of Heusel et al. 2017, but in the features of a small classifier
 of digits, not of Inception: its values are another scale, and never called FID here.
@@ -55,7 +55,7 @@ def classifier_fid(real: ArrayLike, synthetic: ArrayLike) -> float:
 def precision_recall(
     real: ArrayLike, synthetic: ArrayLike, *, neighbours: int = 3
 ) -> PrecisionRecall:
-    """How many synthetic images lie where real ones do, and the other way round.
+    """The shares of synthetic images that lie among real ones, and of real among synthetic.
 
     An image lies among a set if it is no further from one of its images than that one's k-th
     nearest neighbour in the set is (Kynkäänniemi et al. 2019, section 3).

@@ -24,7 +24,7 @@ Network = Callable[[tuple[int, ...], int], nn.Module]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a network is trained on synthetic images: Adam, and the epoch that some of them choose.
+    """Training on synthetic images: Adam, and the epoch that some of them choose.
 
     Args:
         epochs, batch_size, rate: of Adam's training.

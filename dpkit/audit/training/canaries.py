@@ -67,7 +67,7 @@ def mixed(
 
 
 class SeenReleases(NamedTuple):
-    """What one run released along its canaries.
+    """One run's releases along its canaries.
 
     included: (canaries,) bool, who was trained on.
     sums: (steps, canaries), each step's noised sum along each canary's direction, in units of C:
@@ -130,7 +130,7 @@ class OwnDirections(nn.Module):
 
 
 def place(net: OwnWeights | OwnDirections, parameters: list[Tensor]) -> int:
-    """Of the layer in which canaries lie, among the parameters."""
+    """The place of the canaries' layer among the parameters."""
     return next(i for i, parameter in enumerate(parameters) if parameter is net.layer)
 
 
@@ -208,7 +208,7 @@ def random_directions(
 
 
 def final_scores(seen: SeenReleases) -> Scores:
-    """The sum of all releases along each canary; of Dirac canaries the model released tells it.
+    """The sum of all releases along each canary; for Dirac canaries the released model suffices.
 
     With noise multiplier z, sampling rate q and T steps it has mean 0 and variance T z^2 without
     the canary, mean T q and variance T (z^2 + q (1 - q)) with it.
@@ -350,7 +350,7 @@ def _with_own_weights(
 
 
 def _log_ratios(sums: Floats, plan: Plan) -> Floats:
-    """Of each canary's sums (steps, canaries), in units of C: over all steps, (canaries,)."""
+    """Log ratios of sums (steps, canaries), in units of C: over all steps, (canaries,)."""
     noise, rate = plan.noise_multiplier, plan.batch_size / plan.public_size
     return log_ratios(sums / noise, 1 / noise, rate).sum(axis=0)
 

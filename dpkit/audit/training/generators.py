@@ -106,14 +106,14 @@ def on_half(
 
 
 def critic_scores(trained: Trained) -> Scores:
-    """What the run's own critic says of each candidate: the higher, the more like its records."""
+    """The run's own critic's score of each candidate: the higher, the more like its records."""
     with torch.no_grad():
         said = scores(trained.critic(trained.features, trained.labels)).double().numpy()
     return apart(said, trained.included)
 
 
 def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) -> Scores:
-    """How much nearer a generated image is to each candidate than one of the reference.
+    """The distance by which generated images are nearer to each candidate than the reference's.
 
     Args:
         rng: draws latents and labels.

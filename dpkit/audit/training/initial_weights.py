@@ -27,7 +27,7 @@ STEPS, RATE = 300, 0.5  # of training on public records
 
 
 class Case(NamedTuple):
-    """What the attacker sets up: everything but the noise, and whether the target is present.
+    """The attacker's choices: everything but the noise, and whether the target is present.
 
     others: features (records, pixels) and labels (records,), which the attacker knows.
     target: features (1, pixels) and a label (1,).

@@ -1,4 +1,4 @@
-"""Check a hand-written step: what does one record change beside its noised sums, and those how far?
+"""Check a hand-written step: the changes by one record, in its noised sums and elsewhere.
 
 On each neighbouring batch, `noised` returns what it returned on the batch itself. Whatever still
 differs after the step has read the private records another way.
@@ -63,7 +63,7 @@ class StepFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class StepReport:
-    """What `check_step` saw. It describes the batch: do not release that of a real one.
+    """The result of `check_step`. It describes the batch: do not release that of a real one.
 
     findings: empty where nothing was found, which is no proof that there is nothing.
     replaced: how far replacing a record moved what is noised, at most, in clip norms; 2 is charged.
@@ -179,7 +179,7 @@ def check_step(
 
 
 class _Price(NamedTuple):
-    """What one step is charged."""
+    """The charge for one step."""
 
     count: int
     noise: float  # multiplier of the one release that costs as much; NaN without a guarantee
@@ -196,7 +196,7 @@ class _Price(NamedTuple):
 def _price(
     settings: Any, charged: Releases | None, sensitivity: float | None, *, public_size: int
 ) -> _Price:
-    """What a step costs, by what was given or by the settings' ledger (ValueError: neither)."""
+    """The charge for a step, as given or by the settings' ledger (ValueError: neither)."""
     if charged is None and not hasattr(settings, "ledger"):
         raise ValueError("settings must have a ledger; or give charged=[Release(mechanism)]")
     own = settings.ledger(public_size=public_size, steps=1) if charged is None else charged
@@ -239,7 +239,7 @@ def _multiplier(mechanism: Any) -> float:
 
 
 def _at_price(base: StepTrace, price: _Price) -> Iterator[StepFinding]:
-    """Whether what is noised is noised as often, and as much, as is charged."""
+    """Compare the number of releases, and their noise, with the charge."""
     if isnan(price.noise):
         yield StepFinding("guarantee", SENTENCES["guarantee"].format(reason=price.reason))
         return
@@ -259,7 +259,7 @@ def _at_price(base: StepTrace, price: _Price) -> Iterator[StepFinding]:
 
 
 def _at_noise_drawn(base: StepTrace, other_seed: StepTrace) -> Iterator[StepFinding]:
-    """Whether each release has noise of its own, another one for another seed."""
+    """Check that each release has noise of its own, another one for another seed."""
     each = [call for run in (base, other_seed) for calls in run.releases for call in calls]
     noises = [(row([one], "noisy") - row([one], "sums")) / row([one], "stds") for one in each]
     for a, b in combinations(noises, 2):
@@ -270,7 +270,7 @@ def _at_noise_drawn(base: StepTrace, other_seed: StepTrace) -> Iterator[StepFind
 
 
 def _at_rest(kind: str, pairs: Pairs, *, rough: float = 0.0) -> Iterator[StepFinding]:
-    """Whether all that was not noised is the same: to the bit, or to a share of its change."""
+    """Check that all without noise is the same: bit for bit, or to a share of its change."""
     differ = [(name, how) for how, a, b in pairs for name in differing(a, b, rough=rough)]
     if differ:
         names, hows = map(dict.fromkeys, zip(*differ, strict=True))
@@ -283,7 +283,7 @@ def _at_rest(kind: str, pairs: Pairs, *, rough: float = 0.0) -> Iterator[StepFin
 def _at_movement(
     pairs: Pairs, price: _Price, *, allowed: float
 ) -> tuple[float, list[StepFinding]]:
-    """How far a record moves what is noised in a step, at most (NaN: unknown); whether too far.
+    """The largest shift of a step's noised sums by a record (NaN: unknown); findings.
 
     In deviations of the noise, times its multiplier: the declared one, or the one charged.
     """

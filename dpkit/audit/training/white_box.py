@@ -108,7 +108,7 @@ def once(
 
 
 def shift(absent: StepTrace, present: StepTrace) -> float:
-    """How far the record moves what was noised, in deviations of the noise; inf where none is.
+    """The record's shift of the noised sums, in deviations of the noise; inf without noise.
 
     Over all tensors and all calls together: the L2 norm of (present - absent) / deviation. Both
     runs must have drawn the same (one seed, batches of one size, or draws that do not depend on
