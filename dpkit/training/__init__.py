@@ -1,4 +1,4 @@
-"""How a private model is trained: clipped sums, noise, batches, the loop.
+"""Private training: clipped sums, noise, batches, the loop.
 
 Each name is loaded when it is asked for, and torch with it where it needs torch. `gradient_penalty`
 is a module: `gradient_penalty.per_example(...)`.

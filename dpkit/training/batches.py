@@ -241,7 +241,7 @@ def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
 
 
 def _permuted(batch: int, size: int, rng: torch.Generator, *, last: int) -> Iterator[Tensor]:
-    """Of each permutation the batches that begin at `last` at most: a short one is dropped."""
+    """Each permutation's batches that begin at `last` at most: a short one is dropped."""
     while True:
         order = torch.randperm(size, generator=rng, device=rng.device)
         for start in range(0, last + 1, batch):

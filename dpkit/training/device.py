@@ -91,7 +91,7 @@ def device_named(name: str) -> torch.device:
 
 
 def device_label(device: torch.device) -> str:
-    """What a stored result calls the device."""
+    """The device's name in a stored result."""
     if device.type in ("cuda", "xpu"):
         return torch.get_device_module(device).get_device_name(device)
     return device.type
@@ -127,7 +127,7 @@ def sums_of(tensors: Iterable[Tensor]) -> dict[torch.device, Tensor]:
 
 
 def same_sums(one: Any, other: Any) -> bool:
-    """Whether sums, with one transfer for each device, or other parts of `present` are alike."""
+    """Return whether sums (one transfer a device), or other parts of `present`, are alike."""
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same_sums(one[d], other[d]) for d in one)
     return torch.equal(one, other) if isinstance(one, Tensor) else one == other

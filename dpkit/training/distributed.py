@@ -32,7 +32,7 @@ MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
 
 
 class Rank(NamedTuple):
-    """Which of `world` processes this is: 0 .. world - 1. Rank 0 alone writes files."""
+    """This process among `world`: 0 .. world - 1. Rank 0 alone writes files."""
 
     rank: int
     world: int

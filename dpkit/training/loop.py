@@ -38,9 +38,9 @@ def train(
         settings: they own the ledger, from which `steps_allowed` follows.
         rng: all randomness of batches, latents and noise.
         steps: stop earlier than the settings allow.
-        checkpoint: where to store the run, and go on with it if it is stored there: `gan` and `rng`
-            then take the stored state, and only the steps that remain are run. A run that begins
-            there draws other noise than one without (see Checkpoints). Count what was spent by
+        checkpoint: where to store the run, and to resume a stored one: `gan` and `rng` then take
+            the stored state, and only the remaining steps are run. A run that begins there draws
+            other noise than one without (see Checkpoints). Count spent steps by
             `dpkit.training.spent(path)`, not by the records of one process.
         tf32: let a GPU multiply with 10 bits of mantissa: faster, and no longer float32. Gradients
             are then as rough; `clipped_sum` takes norms and sums in float32.
@@ -56,9 +56,8 @@ def train(
             hold NaN or infinity, or their transform mixes examples; more steps are asked for than
             the budget allows; or the files at `checkpoint` are of another run, damaged, or lost, or
             the settings or the step cannot be compared by another process (see Checkpoints).
-        RuntimeError: another run is at work at `checkpoint`, or rng or networks were changed
-            between two steps of a run that is stored; or rng was made before this process was
-            forked.
+        RuntimeError: another run is at work at `checkpoint`, rng or networks were changed between
+            two steps of a stored run, or rng was made before this process was forked.
         FloatingPointError: a weight is NaN or infinite after a step.
     """
     check_generator(rng)

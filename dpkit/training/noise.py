@@ -1,9 +1,9 @@
-"""The Gaussian noise of training: drawn with whole tails, added once, rounded to a coarse grid.
+"""The Gaussian noise of training: untruncated, added once, rounded to a coarse grid.
 
 Torch draws float32 normals from 24 random bits, so that none is ever beyond 5.77 deviations, and a
 sum in float32 shows by its last digits which noise was possible (Mironov 2012). Here each draw is a
-float64 with whole tails, and what is released is the rounding of an ideal Gaussian release but for
-probabilities that are next to the same: noise.md bounds them.
+float64 without cut tails, and the release is a rounded ideal Gaussian release, up to a relative
+2^-38 of each probability within 13 deviations: noise.md.
 """
 
 import os
@@ -49,12 +49,13 @@ def noised(sums: Sequence[Tensor], *, noise_std: float, rng: torch.Generator) ->
 def noised_each(
     sums: Sequence[Tensor], *, noise_stds: Sequence[float | Tensor], rng: torch.Generator
 ) -> list[Tensor]:
-    """As `noised`, with another noise_std for each tensor or each coordinate.
+    """Add noise as `noised`, with its own noise_std for each tensor or each coordinate.
 
     For clipping by groups and by coordinate (`noise_stds` of the rule).
 
     Args:
-        noise_stds: for each tensor a number, or a tensor of the same shape.
+        sums, rng: as `noised`.
+        noise_stds: for each sum a number, or a tensor of its shape, in the unit of the sums.
 
     Raises:
         TypeError, ValueError: as `noised`, or there are not as many noises as sums, or one is of
@@ -135,7 +136,7 @@ _first_used_in: MutableMapping[torch.Generator, int] = (
 
 
 def source(rng: torch.Generator) -> Callable[[int], Tensor]:
-    """What draws standard normals, float64 (count,): on CUDA where rng is there, else on the CPU.
+    """A source of standard normals, float64 (count,): on CUDA where rng is there, else on the CPU.
 
     As `normals.standard_normals`; the bulk is torch's Box-Muller transform on a GPU, and on a CPU
     the ziggurat's bit generator is keyed by 128 bits from `rng`.

@@ -134,7 +134,7 @@ def _waits_for(flag: "torch.Tensor") -> bool:
 
 
 def _on_its_way(flag: "torch.Tensor") -> Callable[[], bool]:
-    """What reads a copy of a GPU's flag, for which only what was queued until now is waited."""
+    """A reader of a copy of a GPU's flag, which waits only for work that is queued by now."""
     import torch
 
     copy = torch.empty((), dtype=torch.bool, pin_memory=True)

@@ -1,4 +1,4 @@
-"""What a training run is made of: networks, the data, a step and the record it yields."""
+"""The parts of a training run: networks, the data, a step and its record."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
@@ -49,7 +49,7 @@ class Data(NamedTuple):
 
 
 class Recorded:
-    """What one step measured. It describes private data and is not private: do not release it.
+    """One step's measurements. They describe private data: do not release them.
 
     A step gives numbers or tensors, as it has them. They become floats when the first of them is
     read, all in one transfer, so that a step does not wait for its device. Records are equal where
@@ -102,7 +102,7 @@ class StepRecord(NamedTuple):
 
 
 class Record(Recorded):
-    """What one step of a GAN measured (see `Recorded`): the numbers of `StepRecord`."""
+    """A GAN step's measurements (see `Recorded`): the numbers of `StepRecord`."""
 
     _form = StepRecord
     discriminator_loss: float
@@ -121,7 +121,7 @@ class Record(Recorded):
 
 
 class TrainingSettings(Protocol):
-    """What the loop asks of a paper's settings."""
+    """The loop's view of a paper's settings."""
 
     @property
     def sampling(self) -> Sampling: ...

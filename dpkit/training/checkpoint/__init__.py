@@ -1,4 +1,4 @@
-"""Checkpoints: training that goes on after a crash to the same bits, each step charged once.
+"""Checkpoints: training that resumes after a crash, bit for bit, each step charged once.
 
 A checkpoint's file is written whole, and refused where it is damaged or of another run. Around each
 step guards see that networks were left alone and that draws repeat.
@@ -58,10 +58,10 @@ RNG = "the rng"  # the name of its state in `_present`
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where and how often training is stored, so that it goes on after a crash.
+    """The place and interval of storing a run, to resume it after a crash.
 
     The checkpoint is PRIVATE, as the data are: it holds the raw state of the generator of all
-    noise, and with it anybody takes the noise off again. Its file is its owner's alone (mode 0600).
+    noise, with which anybody can remove the noise. Its file is its owner's alone (mode 0600).
     Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`; where the
     settings have a `ledger(public_size=, steps=)` of Gaussian steps, `python -m dpkit epsilon
     --ledger` prices it), and
@@ -69,12 +69,12 @@ class Checkpoints:
     ledger none begins again, and an older copy of the ledger is refused. Never delete the lock of a
     run at work. Older copies of all three files put back together are not noticed.
 
-    Charges are on disk before the steps run, `reserve` of them at once. Training that goes on
-    repeats what a crash lost with the same batches and noise: the same releases, charged once. It
-    does so to the bit, so everything that the steps depend on must be the same (`fingerprint`:
+    Charges are on disk before the steps run, `reserve` of them at once. A resumed run repeats what
+    a crash lost with the same batches and noise: the same releases, charged once. It does so bit
+    for bit, so everything that the steps depend on must be the same (`fingerprint`:
     settings, data, step, networks, device, version of torch, number of threads); the rng that is
     passed takes the stored state, whatever its seed. Where anything differs, or the checkpoint is
-    lost, training refuses to go on. Torch's global generators (dropout) are seeded from the rng and
+    lost, training refuses to resume. Torch's global generators (dropout) are seeded from rng and
     the step's index within each step; draws from Python's or numpy's are not repeated. Between two
     steps nobody else uses the rng, or changes the networks, the optimisers (of these, the settings
     and the tensors' sums are checked) or the data (not checked).
@@ -109,7 +109,7 @@ class Checkpoints:
 
 
 class Saved(NamedTuple):
-    """The content of a checkpoint. It is private: with `rng` the noise can be taken off again."""
+    """The content of a checkpoint. It is private: `rng` lets anybody remove the noise."""
 
     fingerprint: dict[str, str]
     identity: str  # the ledger's
@@ -398,7 +398,7 @@ def _restored(path: Path, words: Mapping[str, str], charged: Charged) -> Saved:
 
 
 def _present(gan: Model, rng: torch.Generator) -> dict[str, Any]:
-    """What a step of `gan` would go on from now, to be compared with what the last one left."""
+    """The state that a step of `gan` would start from, to compare with the last one's end."""
     networks = nn.ModuleList(part for part in gan if isinstance(part, nn.Module))
     optimizers = [part for part in gan if not isinstance(part, nn.Module)]
     held = [x for part in optimizers for state in part.state.values() for x in state.values()]
@@ -417,7 +417,7 @@ def _present(gan: Model, rng: torch.Generator) -> dict[str, Any]:
 def fingerprint(
     gan: Model, data: Data, *, step: Any, settings: Any, rng: torch.Generator, tf32: bool
 ) -> dict[str, str]:
-    """What must be the same for a run to go on to the bit; ValueError where that cannot be said."""
+    """The parts that must agree for a run to resume bit for bit (ValueError: incomparable)."""
     if not getattr(getattr(settings, "__dataclass_params__", None), "frozen", False):
         raise ValueError(
             f"settings must be a frozen dataclass with a checkpoint, got {settings!r}"
@@ -490,7 +490,7 @@ class _Pickler(Pickler):
 
 
 def _source(name: str, code: FunctionType) -> str:
-    """Of its module, as it lies on disk; where that has no file, as in a notebook, its own."""
+    """The source of its module on disk; without a file, as in a notebook, its own."""
     module = inspect.getmodule(code)
     held: Any = module if getattr(module, "__file__", None) else code
     free = {*code.__code__.co_freevars} - {"__class__"}  # which super() is given

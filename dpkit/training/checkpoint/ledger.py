@@ -105,7 +105,7 @@ def read_charged(path: Path) -> Charged | None:
 
 
 def rows_of(settings: Any, *, public_size: int, steps: int) -> list[dict[str, Any]] | None:
-    """What `steps` steps release by `settings.ledger(public_size=, steps=)`.
+    """The releases of `steps` steps by `settings.ledger(public_size=, steps=)`.
 
     None where the settings have no such ledger, or rows cannot say what it holds.
     """
@@ -160,7 +160,7 @@ def check_alone(path: Path, charged: Charged, *, lock: int) -> None:
 
 
 def _began(path: Path) -> Charged:
-    """What the lock says of the run that began at `path`.
+    """The lock's entry of the run that began at `path`.
 
     The identity is empty where none did, and short where a crash tore it; then no step is counted.
     """

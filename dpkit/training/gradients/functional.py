@@ -218,7 +218,7 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
 def per_example(
     network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor, reason: str | None
 ) -> tuple[Functional, Tensor]:
-    """As `ghost_clipping.per_example`, for any network; `reason` is warned about once.
+    """Each example's gradient, as `ghost_clipping.per_example`; warns of `reason` once.
 
     Raises:
         UnsupportedLayer: torch.func cannot run the network, or one example has several losses.

@@ -224,7 +224,7 @@ def paired(first: Gradients, second: Gradients) -> Gradients:
 
 
 def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
-    """Whether one example's gradient is autograd's, up to rounding; None where it is not finite."""
+    """Return whether one example's gradient is autograd's, up to rounding; None: not finite."""
     one = Gradients(tuple(passes.rows(slice(row, row + 1)) for passes in gradients.layers))
     norms = one.norms()
     off, size = 0.0, float(norms.square().sum())  # of what rounding adds up
@@ -246,7 +246,7 @@ class _Seen(NamedTuple):
 
 
 class Capture:
-    """What a network's layers see while `capture` is open."""
+    """The passes that a network's layers see while `capture` is open."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network

@@ -1,4 +1,4 @@
-"""Self-check: whether examples keep apart, and whether fast gradients are autograd's.
+"""Self-check that examples keep apart and that fast gradients are autograd's.
 
 Layers say how their gradients are made of products, but a network may do more than run its layers:
 use a parameter in a formula, change an output in a hook, let the examples of its batch meet. So at
@@ -46,14 +46,14 @@ FEW, ROUNDING = 8, 1e-3  # examples of which one is left out; of their losses, b
 
 @dataclass
 class Asked:
-    """What is known of a network with one loss: batches that counted, and ways that went wrong."""
+    """The record of a network with one loss: batches that counted, ways that went wrong."""
 
     batches: int = 0
     right: set[str] = field(default_factory=set)
     wrong: dict[str, str] = field(default_factory=dict)  # and why
 
     def due(self) -> bool:
-        """Whether this batch is the 1st, 2nd, 4th, 8th, ..."""
+        """Return whether this batch is the 1st, 2nd, 4th, 8th, ..."""
         return self.batches & (self.batches + 1) == 0
 
     def rows(self, batch: int) -> set[int]:
@@ -65,13 +65,13 @@ _asked: WeakKeyDictionary[nn.Module, dict[tuple, Asked]] = WeakKeyDictionary()
 
 
 def asked(network: nn.Module, *parts: object) -> Asked:
-    """What is known of a network in its present state; parts name the loss, by code or words."""
+    """The record of a network in its present state; parts name the loss, by code or words."""
     state = (*map(code_of, parts), *(module.training for module in network.modules()))
     return _asked.setdefault(network, {}).setdefault(state, Asked())
 
 
 def code_of(part: Any) -> object:
-    """What a function computes, whichever object it is: its code and that of what it calls.
+    """A function's code and that of its callees, whichever object it is.
 
     By a closure or by a name of its module; what an attribute leads to is not followed.
     """
@@ -253,7 +253,7 @@ def equal(first: Tensor | None, second: Tensor | None) -> bool:
 
 
 def reaches_others(d: Tensor, row: int) -> bool:
-    """Whether one example's loss has a gradient at rows of other examples, (batch, ...)."""
+    """Return whether an example's loss has a gradient at other examples' rows, (batch, ...)."""
     others = torch.arange(len(d), device=d.device) != row
     return bool(d[others].nan_to_num(0, 0, 0).any())  # 0 times infinity says nothing
 
@@ -326,7 +326,7 @@ Extent = tuple[str, np.ndarray]  # a device, and a view of the memory there that
 
 
 def extents(*data: Any) -> list[Extent]:
-    """Of the tensors and arrays among the data, as far as they hold numbers.
+    """Extents of the tensors and arrays among the data, as far as they hold numbers.
 
     Keep these as long as the extents: memory that is freed is soon another tensor's.
     """
@@ -348,7 +348,7 @@ def extents(*data: Any) -> list[Extent]:
 
 
 def meet(some: Sequence[Extent], others: Sequence[Extent]) -> bool:
-    """Whether any of them share a number: alternate rows of one array do not."""
+    """Return whether any share a number: alternate rows of one array do not."""
     pairs = ((a, b) for there, a in some for here, b in others if there == here)
     try:
         return any(np.shares_memory(*pair, max_work=WORK) for pair in pairs)
@@ -380,5 +380,5 @@ class Watched(TorchDispatchMode):
 
 
 def now_and_then() -> bool:
-    """Whether a call is watched though it is not the first: one in sixteen, at random."""
+    """Return whether a later call is watched: one in sixteen, at random."""
     return secrets.randbelow(ONE_IN) == 0

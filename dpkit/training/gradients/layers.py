@@ -1,4 +1,4 @@
-"""What a layer's per-example gradient is made of, without forming it: a kind for each layer.
+"""The factors of a layer's per-example gradient, without forming it: a kind for each layer.
 
 A layer's weight gradient for one example is a sum of products of what the weight multiplies (its
 features) and of the loss's gradient at its output. `KINDS` says, for each type of layer, how to
@@ -33,14 +33,14 @@ Pass = tuple[Tensor, Tensor]
 
 
 class Kind(ABC):
-    """How one type of layer's weight meets its input; a layer's bias adds to its output."""
+    """One type of layer: its weight meets its input; its bias adds to its output."""
 
     def refused(self, layer: Any) -> str | None:
         """Why per-example gradients of this layer are not known or not defined, or None."""
         return None
 
     def features(self, layer: Any, inputs: Tensor) -> Tensor:
-        """What the weight multiplies: (batch, ...), differentiable in the inputs."""
+        """The weight's factor: (batch, ...), differentiable in the inputs."""
         return inputs
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Outer(Kind):
         """A (batch * groups, in, positions) and D (batch * groups, out, positions)."""
 
     def spread(self, layer: Any) -> float:
-        """How much larger `columns` may be than the features, in L2 norm."""
+        """A bound on the L2 norm of `columns` over that of the features."""
         return 1.0
 
     @abstractmethod
@@ -145,7 +145,7 @@ class Outer(Kind):
 
 
 def waits_for(x: Tensor) -> bool:
-    """Whether Python would wait before it can look at a value of x, which float64 can spare it."""
+    """Return whether Python would wait for a value of x, which float64 can spare it."""
     return x.device.type not in ("cpu", "mps")  # the latter has no float64
 
 

@@ -125,7 +125,7 @@ def per_example(
 
 
 def _scores(critic: nn.Module, *points_and_conditions: Tensor) -> Tensor:
-    """Of real, fake and mixed examples, (batch, 3)."""
+    """Scores of real, fake and mixed examples, (batch, 3)."""
     (*points,) = points_and_conditions[:3]
     scores = critic(
         torch.cat(points), *(torch.cat((c, c, c)) for c in points_and_conditions[3:])
@@ -201,7 +201,7 @@ def _wanted(
 
 
 def _bent(critic: nn.Module) -> str:
-    """Which module keeps a critic from the fast ways, and what to write."""
+    """The module that keeps a critic from the fast ways, and its replacement."""
     other = next(module for module in critic.modules() if not _is_of(CURVED, module))
     if isinstance(other, nn.LayerNorm | nn.modules.instancenorm._InstanceNorm):
         instead = "write nn.GroupNorm, with one group or with one for each channel"
@@ -211,7 +211,7 @@ def _bent(critic: nn.Module) -> str:
 
 
 def is_made_of(types: tuple[type[nn.Module], ...], critic: nn.Module) -> bool:
-    """Whether all modules of a critic are of these types.
+    """Return whether all modules of a critic are of these types.
 
     Activations of `STRAIGHT` are piecewise linear; for those of `CURVED` torch differentiates the
     tangent rightly, which for layer and instance normalisation it does not (a test shows it;

@@ -1,4 +1,4 @@
-"""What per-example gradients are refused for, by name, and what to write instead.
+"""Refusals of per-example gradients, by name, with the remedy.
 
 `check` refuses layers that `layers.KINDS` does not list, `refuse` what no way could clip.
 """
@@ -148,7 +148,7 @@ def refuse(network: nn.Module, *, keeps_apart: bool = True) -> None:
 
 
 def refuse_arguments(network: nn.Module, loss: Callable[..., Tensor], inputs: int) -> None:
-    """TypeError: the network does not take its inputs, or the loss takes more than its output."""
+    """Refuse (TypeError) inputs that the network, or a loss of its output alone, does not take."""
     if unlike := does_not_take(network, inputs):
         raise TypeError(
             f"{type(network).__name__} does not take {inputs} inputs ({unlike}); all that follow "
@@ -163,7 +163,7 @@ def refuse_arguments(network: nn.Module, loss: Callable[..., Tensor], inputs: in
 
 
 def does_not_take(function: Callable[..., object], count: int) -> str:
-    """Why a function does not take so many arguments; empty where it does, or where none knows."""
+    """The reason why a function does not take so many arguments; empty if it does, or unknown."""
     with suppress(ValueError):  # not written in Python
         try:
             signature(getattr(function, "forward", function)).bind(*[None] * count)
@@ -173,7 +173,7 @@ def does_not_take(function: Callable[..., object], count: int) -> str:
 
 
 def one_each(losses: object, batch: int) -> Tensor:
-    """The losses: one number for each example (else ValueError), unrounded (HalfPrecision)."""
+    """Losses, one number for each example (else ValueError), unrounded (HalfPrecision)."""
     shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
     if not isinstance(losses, Tensor) or shape != (batch,):
         raise ValueError(
