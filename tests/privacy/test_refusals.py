@@ -247,9 +247,9 @@ ACCOUNTANTS = [
     (lambda: budget(NAN, delta=1e-5, order=8), "target_epsilon must be .* got nan"),
     (lambda: RenyiFilter.for_target(NAN, delta=1e-5, order=8), "target_epsilon must be .* nan"),
     (lambda: best_order(NAN, delta=1e-5, ledger=ONE), "target_epsilon must be .* got nan"),
-    (lambda: best_order(1.0, delta=1e-5, ledger=[]), "no order gives .* is 0.0"),
-    (lambda: best_order(1.0, delta=1e-5, ledger=[Release(NoGuarantee("x"))]), "is inf"),
-    (lambda: best_order(0.1, delta=1e-5, ledger=ONE, orders=[2, 3]), "order gives .* is inf"),
+    (lambda: best_order(1.0, delta=1e-5, ledger=[]), "no order .*least: 0.0"),
+    (lambda: best_order(1.0, delta=1e-5, ledger=[Release(NoGuarantee("x"))]), "least: inf"),
+    (lambda: best_order(0.1, delta=1e-5, ledger=ONE, orders=[2, 3]), "order .*least: inf"),
     (lambda: target(-1), "target_epsilon must be a finite number > 0, got -1"),
     (lambda: target(1, sample_rate=1.1), r"sample_rate must lie in \[0, 1\], got 1.1"),
     (lambda: target(1, steps=-1), "steps must be an integer >= 0, got -1"),
@@ -322,7 +322,7 @@ UNKNOWN = [
     ),
 ]
 FAILED = [
-    (lambda: gdp.mu(BROKEN), "not a number >= 0: nan"),
+    (lambda: gdp.mu(BROKEN), "must be >= 0, got nan"),
     (lambda: tradeoff.profile(ONE, [1.0], accountant=failed), "is NaN"),
     (lambda: filtered().allows(Broken(1.0)), "not a number >= 0: nan"),
     (lambda: filtered().charge(Broken(1.0)), "not a number >= 0: nan"),

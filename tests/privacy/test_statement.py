@@ -76,5 +76,7 @@ def test_what_cannot_be_stated_is_refused():
         with pytest.raises(ValueError, match="no finite epsilon is proven"):
             statement(PRICE._replace(epsilon=epsilon), STEPS)
     other = [Release(SampledGaussian(1.1, 0.01, "replace-one"), 1000)]
-    with pytest.raises(ValueError, match="guarantee is of add-remove and ledger of replace-one"):
+    with pytest.raises(
+        ValueError, match="guarantee is under add-remove and ledger under replace-one"
+    ):
         statement(PRICE, other)

@@ -214,7 +214,7 @@ def test_not_a_number_is_not_blamed_on_the_network(network):
         (nn.Mish(), r"Mish\(\).*piecewise_linear = True"),
         (nn.LayerNorm(6), r"LayerNorm.*nn.GroupNorm"),
         (Calls(lambda _, x: x.relu()), r"Calls.*piecewise_linear = True"),
-        (nn.PReLU(), r"PReLU.*fast are Linear, Conv2d"),
+        (nn.PReLU(), r"PReLU.*fast: Linear, Conv2d"),
     ],
 )
 def test_the_warning_names_the_module_and_what_to_write(module, words):
