@@ -82,7 +82,7 @@ def held_in(*data: Any) -> list[Any]:
     """What the data were given as; of data sets, what they hold with as many rows as items."""
     found = []
     for x in (getattr(one, "dataset", one) for one in data):
-        parts: list[Any] = tree_leaves(vars(x)) if _is_dataset(x) else [x]
+        parts: list[Any] = tree_leaves(vars(x)) if is_dataset(x) else [x]
         found += held_in(
             *(part for part in parts if isinstance(part, Dataset) and part is not x)
         )
@@ -117,14 +117,14 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
             stacklevel=5,
         )
         first, collate = first.dataset, first.collate_fn
-    if not (isinstance(first, Images) or _is_dataset(first)):
+    if not (isinstance(first, Images) or is_dataset(first)):
         return data
     if any(part is not None for part in others):
         raise TypeError("a Dataset, DataLoader or Images holds its own labels: leave y out")
     return (first.pixels, first.labels) if isinstance(first, Images) else _read(first, collate)
 
 
-def _is_dataset(x: Any) -> bool:
+def is_dataset(x: Any) -> bool:
     """Torch's, or another class with a length and items by index that is no array."""
     items = all(hasattr(type(x), name) for name in ("__getitem__", "__len__"))
     array = hasattr(x, "shape") or isinstance(x, Sequence | Mapping)
@@ -248,9 +248,8 @@ def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Ten
         raise ValueError(
             f"classes is {classes}, but no y was given: fit(x, y), or classes=None"
         )
-    found = parts[1].cpu().numpy()
     return torch.from_numpy(
-        records.checked_labels(found, classes=classes, records=size, name="y")
+        records.checked_labels(parts[1], classes=classes, records=size, name="y")
     )
 
 

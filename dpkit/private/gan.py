@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from dpkit.common import checks
 from dpkit.common.lazy import remedied
 from dpkit.privacy.ledger import Guarantee
-from dpkit.private import saved
+from dpkit.private import saved, statement
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import (
     Transform,
@@ -37,8 +37,7 @@ from dpkit.private.data import (
 from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan, gan_settings, latent_shape
-from dpkit.private.statement import statement
-from dpkit.synthesizers.records import checked_labels
+from dpkit.synthesizers.records import wanted_labels
 from dpkit.training import Checkpoints, device_named, distributed, generator_on, train
 from dpkit.training.checkpoint.ledger import read_charged
 from dpkit.training.device import floats, seeded
@@ -262,26 +261,27 @@ class PrivateGan(BaseEstimator):
             raise ValueError("generator and critic must be two networks, got one for both")
         return [deepcopy(net).to(device) for net in (self.generator, self.critic)]
 
-    def sample(self, labels: Any, *, reproducible_seed: int | None = None) -> Tensor:
+    def sample(self, n: Any, *, reproducible_seed: int | None = None) -> Tensor:
         """Draw from the released generator, which costs nothing.
 
         Args:
-            labels: of what is to be made, integers below `classes`; without classes, how many.
-            reproducible_seed: of the latents; None takes the operating system's entropy.
+            n: how many, of labels drawn uniformly; or, with classes, a label for each, (number,),
+                integers in 0 .. classes - 1.
+            reproducible_seed: of labels and latents; None takes the operating system's entropy.
 
         Returns:
             (number, ...) on the CPU, in the generator's own range.
 
         Raises:
             NotFittedError: there is no generator yet.
-            ValueError: labels are out of range, or not what this GAN takes.
+            ValueError: n is neither an integer >= 0 nor labels of this GAN.
         """
         network, classes = self._fitted().generator_, self.settings_["classes"]
         if classes is None:
-            count, conditions = checks.whole(labels=labels), ()
+            count, conditions = checks.whole(n=n), ()
         else:
-            given = labels.cpu() if isinstance(labels, Tensor) else labels
-            conditions = (torch.from_numpy(checked_labels(given, classes=classes)),)
+            draws = statement.generator(reproducible_seed, stream=2)
+            conditions = (torch.from_numpy(wanted_labels(n, classes=classes, rng=draws)),)
             count = len(conditions[0])
         device = next(network.parameters()).device
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
@@ -300,7 +300,7 @@ class PrivateGan(BaseEstimator):
         """The sentences that a paper should carry, as `Private.statement` has them."""
         plan = self._fitted().plan_
         classes = self.settings_["classes"]
-        return statement(plan, unit=unit, classes=classes)
+        return statement.statement(plan, unit=unit, classes=classes)
 
     def save(self, path: str | Path, *, unit: str = "one training example") -> None:
         """Write the released generator with its statement and price: a file that may be published.
@@ -311,11 +311,10 @@ class PrivateGan(BaseEstimator):
             path: of the safetensors file; its folder must exist.
             unit: as `statement`.
         """
-        one = 1 if self.settings_["classes"] is None else [0]
         words = {
             "statement": self.statement(unit=unit),
             "settings": self.settings_,
-            "shape": list(self.sample(one).shape[1:]),
+            "shape": list(self.sample(1).shape[1:]),
         }
         saved.save(path, self.generator_, plan=self.plan_, words=words)
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpkit.common import checks
 from dpkit.privacy import pld
@@ -15,7 +15,7 @@ from dpkit.private.plan import size_of
 from dpkit.private.statement import ALL_RECORDS, OF_IMAGES, Priced, generator
 from dpkit.synthesizers import class_moments, random_features
 from dpkit.synthesizers.jitter import Jitter
-from dpkit.synthesizers.records import arrays, checksum, in_unit
+from dpkit.synthesizers.records import arrays, checksum, in_unit, wanted_labels
 
 MOMENTS, FEATURES = "moments", "random features"
 AFTER = {  # what follows from the release alone
@@ -89,12 +89,12 @@ class PrivateImages(Priced):
         classes = checks.whole(1, classes=self.classes)
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
-        data = sys.modules.get("torch.utils.data")  # arrays need no torch
-        if data and isinstance(x, data.Dataset | data.DataLoader):
-            from dpkit.private.data import labels_for, tensors
+        if "torch" in sys.modules:  # which arrays do not need
+            from dpkit.private import data
 
-            parts = tensors(x, y)
-            x, y = parts[0], labels_for(classes, len(parts[0]), parts)
+            if isinstance(x, data.DataLoader) or data.is_dataset(x):
+                parts = data.tensors(x, y)
+                x, y = parts[0], data.labels_for(classes, len(parts[0]), parts)
         pixels, labels = arrays(x, y, classes=classes)
         size = size_of(len(pixels), public_size=self.public_size, delta=self.delta)
         rng = generator(self.reproducible_seed, stream=0)
@@ -121,16 +121,13 @@ class PrivateImages(Priced):
         return self
 
     def sample(
-        self,
-        labels: ArrayLike,
-        *,
-        jitter: Jitter | None = None,
-        reproducible_seed: int | None = None,
+        self, n: Any, *, jitter: Jitter | None = None, reproducible_seed: int | None = None
     ) -> NDArray[np.float32]:
-        """Draw an image for each label, which costs nothing: (labels, channels, height, width).
+        """Draw images, which costs nothing: (images, channels, height, width).
 
         Args:
-            labels: integers in 0 .. classes - 1.
+            n: how many, of labels drawn uniformly; or a label for each, (images,), integers in
+                0 .. classes - 1.
             jitter: how much images are turned, shifted and enlarged at random; None: not at all.
             reproducible_seed: None takes the operating system's entropy.
 
@@ -140,12 +137,13 @@ class PrivateImages(Priced):
         Raises:
             NotFittedError: there is no model yet.
             TypeError: jitter is no `Jitter`.
-            ValueError: a label is out of range.
+            ValueError: n is neither an integer >= 0 nor labels.
         """
         model = self._fitted().model_
         if not isinstance(jitter, Jitter | None):
             raise TypeError(f"jitter must be a Jitter(), or None, got {jitter!r:.80}")
         rng = generator(reproducible_seed, stream=1)
+        labels = wanted_labels(n, classes=model.settings.classes, rng=rng)
         made = model.sample(labels, rng=rng).astype(np.float32, copy=False)
         return made if jitter is None else jitter(made, rng=rng)
 

@@ -316,7 +316,7 @@ class PrivateTable(Priced):
         )
         return model, model.plan.ledger()
 
-    def sample(self, n: int = 1000, *, reproducible_seed: int | None = None) -> "pd.DataFrame":
+    def sample(self, n: int, *, reproducible_seed: int | None = None) -> "pd.DataFrame":
         """Draw `n` synthetic rows, which costs nothing; numbers are uniform within their bins.
 
         Args:
@@ -328,7 +328,7 @@ class PrivateTable(Priced):
             ValueError: n is not an integer >= 0.
         """
         model, rng = self._fitted().model_, generator(reproducible_seed, stream=1)
-        return self._schema.frame(model.sample(n, rng=rng), rng)
+        return self._schema.frame(model.sample(checks.whole(n=n), rng=rng), rng)
 
     def statement(self, *, unit: str = "one row of the table") -> str:
         """As `Priced.statement`: what a paper should carry, `unit` being what one record is."""

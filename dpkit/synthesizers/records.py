@@ -60,7 +60,7 @@ def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:
         raise TypeError("no y was given: fit(x, y), with a label for each image")
     checks.array(x=x, y=y)
     try:
-        pixels = np.asarray(x)
+        pixels = plain(x)
     except (TypeError, ValueError) as error:
         raise ValueError(f"the images of x must be numbers of one shape: {error}") from error
     if pixels.dtype != np.uint8 and pixels.dtype.kind not in "bf":
@@ -148,6 +148,23 @@ def _check_unit(name: str, images: Floats) -> None:
         )
 
 
+def plain(x: Any) -> np.ndarray:
+    """An array of what was given; of a tensor of torch, wherever it lies."""
+    return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
+
+
+def wanted_labels(n: Any, *, classes: int, rng: np.random.Generator) -> Labels:
+    """Labels of images to be made, (images,): those given, or so many, drawn uniformly.
+
+    Raises:
+        ValueError: n is neither an integer >= 0 nor labels.
+    """
+    given = plain(n)
+    if given.ndim:
+        return checked_labels(given, classes=classes)
+    return rng.integers(classes, size=checks.whole(n=given.item()))
+
+
 def checked_labels(
     labels: ArrayLike, *, classes: int, records: int | None = None, name: str = "labels"
 ) -> Labels:
@@ -156,7 +173,7 @@ def checked_labels(
     There must be as many as `records`; where that is None they are asked for, not private, and
     there may be any number.
     """
-    found = np.asarray(labels)
+    found = plain(labels)
     if not found.size:
         found = found.astype(np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu" or records not in (None, len(found)):

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, backends
 
+from dpkit.common import checks
+
 
 @contextmanager
 def precision(*, tf32: bool) -> Iterator[None]:
@@ -180,19 +182,13 @@ def generator_on(
         process is refused, as both processes would draw the same.
 
     Raises:
-        TypeError: reproducible_seed is no integer.
+        ValueError: reproducible_seed is not an integer >= 0.
     """
     rng = PrivateGenerator(device=device)
     if reproducible_seed is None:
         return filled(rng, os.urandom(4 * WORDS))
-    if isinstance(reproducible_seed, bool) or not isinstance(
-        reproducible_seed, int | np.integer
-    ):
-        raise TypeError(
-            f"reproducible_seed must be an integer or None, got {reproducible_seed!r}; None takes "
-            "the operating system's entropy"
-        )
-    return filled(rng, shake_256(f"{stream}/{reproducible_seed}".encode()).digest(4 * WORDS))
+    seed = checks.whole(reproducible_seed=reproducible_seed)
+    return filled(rng, shake_256(f"{stream}/{seed}".encode()).digest(4 * WORDS))
 
 
 def filled(rng: torch.Generator, entropy: bytes) -> torch.Generator:

@@ -136,7 +136,7 @@ def test_labels_are_neither_needed_nor_stated_without_classes(fitted):
     gan = gan_of(classes=None).fit(X, steps=2)
     assert "classes" not in gan.statement()
     assert gan.sample(7).shape == (7, 1, 8, 8)
-    with pytest.raises(ValueError, match="labels must be an integer"):
+    with pytest.raises(ValueError, match="n must be an integer"):
         gan.sample([0, 1])
 
 

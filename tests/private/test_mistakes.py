@@ -268,7 +268,7 @@ def fitted():
     return gan_of().fit(X, Y, steps=5)
 
 
-@pytest.mark.parametrize("labels", [[10], [-1], [0.5], 3, [[1]], [True]])
+@pytest.mark.parametrize("labels", [[10], [-1], [0.5], [[1]], [True]])
 def test_labels_that_there_are_none_of(labels):
     with pytest.raises((ValueError, TypeError), match=r"^labels .*public( list)?$"):
         fitted().sample(labels)  # which tells of no record

@@ -308,15 +308,10 @@ def test_a_gan_learns_what_is_frequent():
     assert (rows.b == "v").mean() > 0.9
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("seed", [np.int64(0), 2**70])
-def test_noise_differs_unless_it_is_seeded(seed: int):
-    data = made_up(50)
-    shares = {PrivateTable(COLUMNS).fit(data).model_.tables.shares[0][0] for _ in range(3)}
-    assert len(shares) == 3
-    for settings in ({}, {"method": "gan", "steps": 3, "batch_size": 20}):
-        given: Any = settings | {"reproducible_seed": seed}
-        assert same_samples(*(PrivateTable(COLUMNS, **given).fit(data) for _ in range(2)))
+def test_noise_differs_unless_it_is_seeded():
+    """By every share, of which noise makes many 0; with seeds: test_same_in_all.py."""
+    fits = [PrivateTable(COLUMNS).fit(made_up(50)) for _ in range(3)]
+    assert len({np.concatenate(one.model_.tables.shares).tobytes() for one in fits}) == 3
 
 
 @pytest.mark.torch

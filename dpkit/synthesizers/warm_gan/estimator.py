@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import nn
 
 from dpkit.common import checks
@@ -12,7 +12,7 @@ from dpkit.private.budget import Budget, check_budget
 from dpkit.private.plan import size_of
 from dpkit.private.statement import ALL_RECORDS, OF_IMAGES, Priced, generator
 from dpkit.synthesizers import class_moments
-from dpkit.synthesizers.records import arrays, checksum, in_unit
+from dpkit.synthesizers.records import arrays, checksum, in_unit, wanted_labels
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated
 from dpkit.synthesizers.warm_gan.step import generate_from, new_gan, step
 from dpkit.training import Data, device_named, generator_on, train
@@ -115,11 +115,10 @@ class WarmGan(Priced):
             **(self.options or {}),
         )
 
-    def sample(
-        self, labels: ArrayLike, *, reproducible_seed: int | None = None
-    ) -> NDArray[np.float32]:
-        """An image of each label, as `PrivateImages.sample`; it costs nothing."""
-        net = self._fitted().generator_
+    def sample(self, n: Any, *, reproducible_seed: int | None = None) -> NDArray[np.float32]:
+        """Draw images of `n` as `PrivateImages.sample`, which costs nothing."""
+        net, classes = self._fitted().generator_, self.settings_.classes
+        labels = wanted_labels(n, classes=classes, rng=generator(reproducible_seed, stream=2))
         device = next(net.parameters()).device
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
-        return generate_from(net, labels, classes=self.settings_.classes, rng=rng)
+        return generate_from(net, labels, classes=classes, rng=rng)

@@ -196,7 +196,7 @@ def test_fit_sample_and_statement():
     assert 9.8 <= gan.guarantee().epsilon <= 10
     assert "the number of records, 1437, is public" in gan.statement()
     assert "fixed seed" in gan.statement()
-    for wrong in ([10], [-1], [0.5], 3):
+    for wrong in ([10], [-1], [0.5]):
         with pytest.raises(ValueError, match=r"^labels must .*public( list)?$"):
             gan.sample(wrong)
 
