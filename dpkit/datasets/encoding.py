@@ -441,10 +441,12 @@ def _missing(column: "pd.Series", stated: Categorical | Binned) -> np.ndarray:
     """Which cells are missing, bool (rows,); refused where the column has no place for them."""
     unknown = column.isna().to_numpy()
     if not stated.missing:
-        remedy = (
-            "drop or fill such rows, or give them a place: None at the end of what a "
-            "PrivateTable's column may hold, as in (0, 99, None), or missing=True"
+        place = (
+            "(range, None)" if getattr(stated, "whole", False) else "(low, high, bins, None)"
         )
+        if isinstance(stated, Categorical):
+            place = "None in the list of categories"
+        remedy = f"drop or fill such rows, or allow them: {place}, or missing=True"
         refuse(column, unknown, "is missing", remedy)
     return unknown
 

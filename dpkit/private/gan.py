@@ -84,8 +84,7 @@ class PrivateGan(BaseEstimator):
             It may hold batch normalisation.
         critic: critic(x, y), or critic(x), to (batch, 1) or (batch,); of layers that keep examples
             apart. Both networks are copied; `fit` leaves them as they are.
-        epsilon, delta, batch_size, max_grad_norm, public_size, transform: of the whole fit, as
-            `Private`; but whole numbers become floats, too.
+        epsilon, delta: the budget of one fit, in nats, under add-remove adjacency.
         classes: number of labels 0, 1, ..., which is public; None for data without.
         loss: "wasserstein" with a gradient penalty, "hinge" or "bce".
         latent_size: numbers in a latent, or their shape, such as (100, 1, 1).
@@ -94,8 +93,10 @@ class PrivateGan(BaseEstimator):
             where it is None.
         penalty_weight: of the gradient penalty of "wasserstein".
         generator_decay: of the released average of the generator's weights, in [0, 1).
+        batch_size, max_grad_norm, public_size: as `Private`.
+        transform: as `Private`, but whole numbers become floats, too.
         device: "auto", "cpu", "cuda", "cuda:1", ...
-        reproducible_seed: of batches and noise, as `Private`: who knows it takes the noise off.
+        reproducible_seed: of batches and noise, as `Private`: keep it secret.
     """
 
     def __init__(
@@ -297,7 +298,7 @@ class PrivateGan(BaseEstimator):
         return self._fitted().plan_.guarantee()
 
     def statement(self, *, unit: str = "one training example") -> str:
-        """The sentences that a paper should carry, as `Private.statement` has them."""
+        """The sentences that a paper should carry; `unit`: what one record is."""
         plan = self._fitted().plan_
         classes = self.settings_["classes"]
         return statement.statement(plan, unit=unit, classes=classes)

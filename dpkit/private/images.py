@@ -47,7 +47,7 @@ class PrivateImages(Priced):
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "moments" or "random features".
         public_size: declared number of records, as `Private`.
-        reproducible_seed: of the noise, as `Private`: who knows it takes the noise off again.
+        reproducible_seed: of the noise, as `Private`: keep it secret.
     """
 
     def __init__(

@@ -194,7 +194,8 @@ class PrivateTable(Priced):
     It needs no torch, and comes closer to the census than "gan", a `PrivateGan` of one-hot rows: at
     epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).
 
-    What another `fit` costs, and when the fitted object may be released, is as of `PrivateImages`.
+    Another `fit` costs epsilon again. The fitted object holds no records: it may be released where
+    no seed was given.
 
     Attributes:
         model_: what was released.
@@ -202,16 +203,17 @@ class PrivateTable(Priced):
         target_: of marginals, the name of the target, given or chosen.
 
     Args:
-        columns: what each column may hold, as `dpkit.private.table.Schema` takes it: by its name,
-            or as `dpkit.datasets.ADULT_8` has it. It is public and never read off the records.
+        columns: what each column may hold, which is public: for its name a list of categories,
+            (low, high), (low, high, bins) or range(low, high + 1); with None at the end, as in
+            (low, high, None), cells may be missing. Or a `TableEncoder` such as
+            `dpkit.datasets.ADULT_8`. More: `dpkit.private.table.Schema`.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "marginals" or "gan".
         target: of marginals, its column's name; where it is None, the one that tells most of the
             others by the noisy counts, which costs no privacy (`target_`).
         steps, batch_size: of a GAN.
         public_size: declared number of records, as `Private`.
-        reproducible_seed: of the noise, and of a GAN's first weights, as `Private`: who knows it
-            takes the noise off again.
+        reproducible_seed: of noise and a GAN's first weights, as `Private`: keep it secret.
 
     Raises:
         TypeError, ValueError: columns that do not say what they hold, or make no table.
@@ -255,7 +257,9 @@ class PrivateTable(Priced):
                 whose `data` names it where runs take other columns of it).
 
         Raises:
-            TypeError, ValueError: as `TableEncoder.codes`; ValueError where a number is bad, too.
+            TypeError: frame is no data frame.
+            ValueError: a number is out of range, or a cell is missing or not in `columns`; the
+                message names column, row, value and remedy.
             OverBudget: the run would exceed the budget; nothing was charged then.
         """
         check_budget(budget)
@@ -331,7 +335,7 @@ class PrivateTable(Priced):
         return self._schema.frame(model.sample(checks.whole(n=n), rng=rng), rng)
 
     def statement(self, *, unit: str = "one row of the table") -> str:
-        """As `Priced.statement`: what a paper should carry, `unit` being what one record is."""
+        """The sentences that a paper should carry; `unit`: what one record is."""
         return super().statement(unit=unit)
 
 

@@ -61,7 +61,7 @@ class FeaturesModel:
     losses: tuple[float, ...] = field(repr=False)
 
     def sample(self, labels: ArrayLike, *, rng: np.random.Generator) -> NDArray[np.float32]:
-        """An image of each label, as `class_moments.MomentsModel.sample`."""
+        """An image of each label, (labels, channels, height, width) in [0, 1]."""
         codes = checked_labels(labels, classes=self.settings.classes)
         made = np.zeros((len(codes), *self.settings.shape), np.float32)
         self.generator.eval()
@@ -112,8 +112,8 @@ def fit(
 ) -> FeaturesModel:
     """Release the classes' embeddings, and train a generator on them: it costs the release alone.
 
-    Arguments and errors as of `random_features.release` and `match`, which takes an rng that the
-    noise's own spawns.
+    Arguments and errors as of `random_features.release` and `match`; what `rng` spawns draws
+    weights and latents.
     """
     checks.whole(1, public_size=public_size)
     released = release(images, labels, settings=settings, rng=rng)

@@ -247,7 +247,7 @@ def check_cells(sizes: Sequence[int], target: int | None, names: Sequence[str]) 
 def settings_for(
     target_epsilon: float, *, delta: float, sizes: tuple[int, ...], target: int | None
 ) -> MarginalsSettings:
-    """The least noise for an epsilon, as `class_moments.settings_for` finds and refuses it."""
+    """The settings with the least noise for an epsilon, as by `class_moments.settings_for`."""
     noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
     return MarginalsSettings(sizes, target, noise)
 

@@ -90,7 +90,7 @@ def _frequencies(seed: int, count: int, pixels: int, scale: float) -> Floats:
 def settings_for(
     target_epsilon: float, *, delta: float, classes: int, shape: tuple[int, ...], **others: Any
 ) -> FeaturesSettings:
-    """The least noise for an epsilon, as `class_moments.settings_for` finds and refuses it."""
+    """The settings with the least noise for an epsilon, as by `class_moments.settings_for`."""
     noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
     return FeaturesSettings(classes, shape, noise, **others)
 
@@ -104,7 +104,8 @@ def release(
 ) -> Floats:
     """Noised sums of the classes' embeddings, (features, classes); it costs `settings.ledger()`.
 
-    Arguments and errors as of `class_moments.fit`.
+    Images are in [0, 1], (records, channels, height, width); labels are (records,), integers below
+    `classes`. Raises: as `class_moments.fit`.
     """
     sums = embedded_sums(images, labels, settings=settings)
     return normals.noised(sums, noise_std=settings.noise_std, rng=rng)

@@ -190,8 +190,7 @@ def test_as_many_rows_as_adult_take_well_under_a_second():
 
 
 KNOWN, LABELS = "known: S, M, L", "labels: 17-29, 30-64, 65-89, 90"
-PLACE = "drop or fill such rows, or give them a place: None at the end of what a PrivateTable's "
-PLACE += "column may hold, as in (0, 99, None), or missing=True"
+PLACE = "drop or fill such rows, or allow them: "
 TEXT = pd.Series(["17"]).dtype  # object before pandas 3
 BAD = {
     "column missing": (
@@ -222,11 +221,12 @@ BAD = {
     ),
     "missing category": (
         table(size=["S", "M", np.nan]),
-        f"column size, row 2 (index 'c'): nan is missing; {PLACE}",
+        f"column size, row 2 (index 'c'): nan is missing; {PLACE}None in the list of "
+        "categories, or missing=True",
     ),
     "missing number": (
         table(age=[17, np.nan, 90]),
-        f"column age, row 1 (index 'b'): nan is missing; {PLACE}",
+        f"column age, row 1 (index 'b'): nan is missing; {PLACE}(range, None), or missing=True",
     ),
     "numbers as text": (
         table(age=["17", "30", "90"]),

@@ -72,7 +72,11 @@ class WarmGan(Priced):
         self.options = options
 
     def fit(self, x: Any, y: Any = None, *, budget: Budget | None = None) -> "WarmGan":
-        """Train on private data: `Images`, or arrays x and y, as `PrivateImages.fit` takes them.
+        """Train on private data.
+
+        Args:
+            x, y: arrays of images and labels, or `Images`, in the form of `PrivateImages.fit`.
+            budget: adds up the runs on these data (see `Budget`).
 
         Raises: as `PrivateImages.fit`; TypeError where options name what there is not, too.
         """

@@ -138,7 +138,7 @@ def latents(net: nn.Module, count: int, rng: torch.Generator) -> Tensor:
 def generate_from(
     net: nn.Module, labels: ArrayLike, *, classes: int, rng: torch.Generator
 ) -> NDArray[np.float32]:
-    """An image of each label by a `WarmGenerator`, as `class_moments.MomentsModel.sample`."""
+    """An image of each label by a `WarmGenerator`, (labels, channels, height, width) in [0, 1]."""
     wanted = torch.as_tensor(checked_labels(labels, classes=classes)).to(rng.device)
     with torch.no_grad():
         parts = [net(latents(net, len(part), rng), part) for part in wanted.split(AT_ONCE)]
