@@ -233,6 +233,10 @@ def check_pair(
             f"the generator must make {(4, *shape)}, as an example of the data is {shape}, got "
             f"{tuple(fakes.shape)}; {remedy}"
         )
+    if fakes.dtype != like.dtype:
+        raise TypeError(
+            f"the generator must make {like.dtype}, got {fakes.dtype}: let it end in .to(z.dtype)"
+        )
     if not fakes.isfinite().all():
         raise ValueError("the generator makes NaN or infinite numbers from latents")
     other = made(*(x[[3, 1, 2, 3]] for x in inputs))  # the first row as the last
