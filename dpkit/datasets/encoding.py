@@ -79,10 +79,8 @@ class Categorical:
         """The categories that `codes`, int64 (rows,), number; nothing is drawn."""
         import pandas as pd
 
-        kind = pd.CategoricalDtype(self.values)
-        return pd.Categorical.from_codes(
-            np.where(codes < len(self.values), codes, -1), dtype=kind
-        )
+        known = np.where(codes < len(self.values), codes, -1)
+        return pd.Categorical.from_codes(known, dtype=pd.CategoricalDtype(self.values))
 
 
 @dataclass(frozen=True)
@@ -353,9 +351,7 @@ class TableEncoder:
         digest = hashlib.sha256(f"{codes.shape} {self.names}".encode())
         for name, column in zip(self.names, codes.T, strict=True):
             values = numbers(_series(frame, name)) if len(frame) else None
-            digest.update(
-                column.tobytes() if values is None else values.astype("<f8").tobytes()
-            )
+            digest.update((column if values is None else values.astype("<f8")).tobytes())
         return digest.hexdigest()
 
     def _checked(self, codes: Any) -> np.ndarray:
@@ -426,10 +422,8 @@ def refuse(column: "pd.Series", bad: np.ndarray, problem: str, remedy: str) -> N
     if not bad.any():
         return
     at = int(bad.argmax())
-    label, value = column.index[at], column.iloc[at]
-    label, value = (
-        one.item() if isinstance(one, np.generic) else one for one in (label, value)
-    )
+    found = column.index[at], column.iloc[at]
+    label, value = (one.item() if isinstance(one, np.generic) else one for one in found)
     others = f"; {bad.sum():,} such rows" if bad.sum() > 1 else ""
     raise ValueError(
         f"column {column.name}, row {at} (index {label!r}): {value!r} {problem}; {remedy}{others}; "

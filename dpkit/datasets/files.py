@@ -199,9 +199,7 @@ def _fetched(item: Download, urls: tuple[str, ...], progressbar: bool) -> bytes:
                 tqdm(**shown, disable=not progressbar) as bar,
             ):
                 while len(content) <= item.size and (chunk := response.read(1 << 16)):
-                    content += (
-                        chunk  # one that is longer than the file is none: no more is read
-                    )
+                    content += chunk  # of a longer file no more is read
                     bar.update(len(chunk))
                 total = int(response.headers.get("Content-Length") or item.size)
             if len(content) < min(total, item.size):

@@ -75,9 +75,8 @@ def digits(*, split: str = "train") -> Images:
     test = np.zeros(len(labels), dtype=bool)
     test[np.argsort(labels, kind="stable")[::5]] = True
     chosen = test if split == "test" else ~test
-    return make_images(
-        "digits", enlarge(images[chosen].astype(np.int64))[:, None], labels[chosen]
-    )
+    pixels = enlarge(images[chosen].astype(np.int64))[:, None]
+    return make_images("digits", pixels, labels[chosen])
 
 
 def enlarge(images: np.ndarray) -> np.ndarray:
@@ -218,9 +217,7 @@ def image_folder(
     checks.whole(1, limit=1 if limit is None else limit)
     root = Path(path).expanduser().resolve()
     files = _image_files(root)[:limit]
-    folders = [
-        file.relative_to(root).parts[0] if file.parent != root else "" for file in files
-    ]
+    folders = ["" if one.parent == root else one.relative_to(root).parts[0] for one in files]
     numbers = {name: number for number, name in enumerate(sorted(set(folders)))}
     pixels = np.stack([_read(file, size, modes[0]) for file in files])
     return make_images(root.name, pixels, np.array([numbers[name] for name in folders]))

@@ -145,9 +145,8 @@ class Budget:
         stored = self._read()
         if stored is None:
             return 0.0
-        return (
-            1.0 if stored["whole"] else float(_total(stored) / Fraction(self._limit(stored)))
-        )
+        limit = Fraction(self._limit(stored))
+        return 1.0 if stored["whole"] else float(_total(stored) / limit)
 
     def guarantee(self) -> Guarantee:
         """What holds of all runs that were or will be charged here: the budget itself."""

@@ -335,9 +335,8 @@ class Standardised:
 
     def __call__(self, rows: Tensor) -> Tensor:
         rows = rows if rows.is_floating_point() else rows.to(torch.get_default_dtype())
-        return (rows - torch.as_tensor(self.mean).to(rows)) / torch.as_tensor(self.std).to(
-            rows
-        )
+        mean, std = (torch.as_tensor(x).to(rows) for x in (self.mean, self.std))
+        return (rows - mean) / std
 
 
 @dataclass(frozen=True)

@@ -186,14 +186,11 @@ class PrivateGan(BaseEstimator):
         settings = gan_settings(self, records=len(features), steps=steps)
         rng = generator_on(device, reproducible_seed=self.reproducible_seed)
         size = settings.plan.public_size
-        if (
-            checkpoint is not None
-            and self.reproducible_seed is None
-            and settings.plan.scaling_noise
-        ):
+        resumed = checkpoint is not None and self.reproducible_seed is None
+        if resumed and settings.plan.scaling_noise:
             raise ValueError(
-                "a noisy standardisation is drawn anew by a run that goes on from a checkpoint: "
-                "give a reproducible_seed, or Standardised(mean, std) by public numbers"
+                "a resumed run would draw a NoisyStandardised again: give a reproducible_seed, or "
+                "Standardised(mean, std) of public numbers"
             )
         transform = settled(self.transform, features, public_size=size, rng=rng)
         data = data_for(

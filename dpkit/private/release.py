@@ -140,13 +140,11 @@ def _is_row_by_row(view: Tensor, base: Tensor) -> bool:
     if not same or (view.device, view.dtype) != (base.device, base.dtype):
         return False
     start = view.storage_offset() - base.storage_offset()
-    reach = sum(
-        (n - 1) * step for n, step in zip(view[0].shape, view[0].stride(), strict=True)
-    )
+    sides = zip(view[0].shape, view[0].stride(), strict=True)
+    reach = sum((n - 1) * step for n, step in sides)
     within = base[0].numel()
-    return (
-        len(view) == 1 or view.stride(0) == within
-    ) and 0 <= start <= start + reach < within
+    apart = len(view) == 1 or view.stride(0) == within
+    return apart and 0 <= start <= start + reach < within
 
 
 class RowLoss(nn.Module):

@@ -156,9 +156,8 @@ def settings_for(
     if components is None:
         components = min(max(1, round(public_size / classes / noise / ENOUGH)), MOST)
     settings = MomentsSettings(classes, shape, noise, components=components)
-    while (
-        pld.epsilon(settings.ledger(), delta=delta).epsilon > target_epsilon
-    ):  # by its rounding
+    # by the accountant's rounding
+    while pld.epsilon(settings.ledger(), delta=delta).epsilon > target_epsilon:
         settings = replace(settings, noise_multiplier=settings.noise_multiplier * (1 + 1e-6))
     return settings
 

@@ -154,9 +154,8 @@ def match(
         )
     with torch.random.fork_rng(devices=[]):  # torch draws weights of its own first
         generator = Generator(settings.classes, settings.shape).float()
-    for (
-        layer
-    ) in generator.modules():  # initial ones: uniform within 1 / sqrt(inputs), torch's way
+    # initial weights are uniform within 1 / sqrt(inputs), torch's way
+    for layer in generator.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
             bound = 1 / sqrt(layer.weight[0].numel())
             for part in (layer.weight, layer.bias):

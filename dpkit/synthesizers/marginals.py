@@ -70,9 +70,8 @@ def made_consistent(
                 for c in (i, j)
             )
             null = first @ np.diag(shares[target]) @ second.T
-        beyond = (
-            noisy[i, j] - null
-        )  # less the means of rows and columns, which their sums show
+        beyond = noisy[i, j] - null
+        # less the means of rows and columns, which their sums show
         beyond = beyond - beyond.mean(0) - beyond.mean(1, keepdims=True) + beyond.mean()
         power = float((beyond**2).sum())
         noise = std**2 * (sizes[i] - 1) * (sizes[j] - 1)
@@ -114,12 +113,8 @@ def triangle(tables: Tables, i: int, j: int, target: int) -> Floats:
 
 def dependence(cube: Floats) -> float:
     """Mutual information in nats of axes 0 and 1 given axis 2, >= 0 up to rounding."""
-    first, second, last = (
-        cube.sum(1, keepdims=True),
-        cube.sum(0, keepdims=True),
-        cube.sum((0, 1)),
-    )
-    null = first * second / _no_zero(last)
+    first, second = (cube.sum(axis, keepdims=True) for axis in (1, 0))
+    null = first * second / _no_zero(cube.sum((0, 1)))
     some = (cube > 0) & (null > 0)
     return float((cube[some] * np.log(cube[some] / null[some])).sum())
 
@@ -324,14 +319,11 @@ def pair_counts(codes: ArrayLike, sizes: tuple[int, ...]) -> Floats:
         ValueError: as `fit`.
     """
     checked = _checked(codes, sizes)
-    return np.concatenate(
-        [
-            np.bincount(
-                checked[:, i] * sizes[j] + checked[:, j], minlength=sizes[i] * sizes[j]
-            )
-            for i, j in combinations(range(len(sizes)), 2)
-        ]
-    ).astype(np.float64)
+    counts = [
+        np.bincount(checked[:, i] * sizes[j] + checked[:, j], minlength=sizes[i] * sizes[j])
+        for i, j in combinations(range(len(sizes)), 2)
+    ]
+    return np.concatenate(counts).astype(np.float64)
 
 
 def model_from(
@@ -366,9 +358,8 @@ def model_from(
     }
     for column, parent in _tree(tables, cubes, target):
         if parent is None:
-            columns.append(
-                ConditionalTable(column, (target,), _given(tables.pair(target, column)))
-            )
+            table = _given(tables.pair(target, column))
+            columns.append(ConditionalTable(column, (target,), table))
         else:
             first = column < parent
             cube = cubes[column, parent] if first else cubes[parent, column]

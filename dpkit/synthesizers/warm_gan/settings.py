@@ -97,9 +97,8 @@ class WarmGanSettings(PlannedGan):
 
     def guarantee(self) -> Guarantee:
         """The certified bound on all of it, under add-remove adjacency."""
-        return pld.epsilon(
-            self.ledger(public_size=self.plan.public_size), delta=self.plan.delta
-        )
+        ledger = self.ledger(public_size=self.plan.public_size)
+        return pld.epsilon(ledger, delta=self.plan.delta)
 
 
 def calibrated(
@@ -131,16 +130,13 @@ def calibrated(
         ValueError: a number is out of range, or no noise meets the target.
     """
     share = checks.between(0, 1, share=share)
-    kind = {
-        "classes": classes,
-        "shape": tuple(shape),
-        "public_size": public_size,
-        "delta": delta,
-    }
+    kind: Any = {"classes": classes, "shape": tuple(shape), "public_size": public_size}
     alone = calibrate.gaussian_noise_multiplier(epsilon, delta=delta)
     # mu of a Gaussian is 1 / noise multiplier (Dong, Roth, Su 2022), and squares of mu add up
     part = Release(Gaussian(alone / sqrt(share)))
-    moments = class_moments.settings_for(pld.epsilon([part], delta=delta).epsilon, **kind)
+    moments = class_moments.settings_for(
+        pld.epsilon([part], delta=delta).epsilon, delta=delta, **kind
+    )
     plan = calibrated_plan(
         epsilon,
         delta=delta,

@@ -224,11 +224,9 @@ class WarmGenerator(nn.Module):
 def _basis(settings: WarmGanSettings) -> Tensor:
     """The moments' orthonormal cosines, (features, pixels); all pixels where they have none."""
     basis = settings.moments.basis
-    return (
-        torch.eye(prod(settings.moments.shape))
-        if basis is None
-        else torch.tensor(basis).float()
-    )
+    if basis is None:
+        return torch.eye(prod(settings.moments.shape))
+    return torch.tensor(basis).float()
 
 
 def new_critic(settings: WarmGanSettings) -> nn.Module:
