@@ -1,4 +1,4 @@
-"""What every part of the kit uses: checks of numbers, records, files and locks, text, pictures."""
+"""Shared parts of the kit: checks of numbers, records, files and locks, text, pictures."""
 
 from dpkit.common.lazy import of_modules
 

@@ -1,4 +1,4 @@
-"""Where files lie, how they are written whole or not at all, and by one process at a time."""
+"""Places of files, written whole or not at all, and by one process at a time."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""How a long run shows how far it is: the caller's choice."""
+"""Progress of a long run, shown as the caller chooses."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol

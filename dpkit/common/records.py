@@ -102,7 +102,7 @@ def provenance(
     wall_seconds: float,
     scale: str,
 ) -> dict[str, Any]:
-    """What every stored result says of how it came to be.
+    """The provenance of a stored result.
 
     Args:
         settings: everything that was set, as JSON values.

@@ -216,8 +216,8 @@ class Binned:
 class TableEncoder:
     """A table's columns, in the order in which their categories lie in the one-hot vector.
 
-    Three forms of a table: a data frame; codes, int64 (rows, columns), each the number of a
-    category; and the array of networks, (rows, width), one-hot within each column's slice.
+    Three forms of a table: a data frame; codes, int64 (rows, columns), each a category's number;
+    and the array of networks, (rows, width), one-hot within each column's slice.
 
     Raises:
         ValueError: no columns, or two of one name.
@@ -244,7 +244,7 @@ class TableEncoder:
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Where each column's categories lie in the one-hot vector, in the columns' order."""
+        """Each column's place in the one-hot vector, in the columns' order."""
         ends = np.cumsum([0, *(column.size for column in self.columns)]).tolist()
         return {name: slice(*ends[i : i + 2]) for i, name in enumerate(self.names)}
 
@@ -432,7 +432,7 @@ def refuse(column: "pd.Series", bad: np.ndarray, problem: str, remedy: str) -> N
 
 
 def _missing(column: "pd.Series", stated: Categorical | Binned) -> np.ndarray:
-    """Which cells are missing, bool (rows,); refused where the column has no place for them."""
+    """The missing cells, bool (rows,); refused where the column has no place for them."""
     unknown = column.isna().to_numpy()
     if not stated.missing:
         place = (

@@ -1,4 +1,4 @@
-"""Private training of networks of one's own: clipped, noised, charged and stated by one object.
+"""Private training of your own networks: clipped, noised, charged and stated by one object.
 
 Each name is loaded when it is asked for, and torch with it where it needs torch.
 """

@@ -58,7 +58,7 @@ class Budget:
 
     @property
     def file(self) -> Path:
-        """Where the budget lies, whatever link or folder its path was written with."""
+        """The budget's file, whatever link or folder its path was written with."""
         return Path(os.path.realpath(vars(self)["_absolute"]))
 
     def check(
@@ -81,8 +81,7 @@ class Budget:
         Raises:
             OverBudget: the total would exceed the budget; nothing was charged then.
             ValueError: the file is of other data or another budget, or damaged, or has several
-                names; or an earlier run had the same seed, so that both have the same noise, which
-                their difference shows.
+                names; or an earlier run had the same seed, and so the same noise.
         """
         path = self.file
         if not path.parent.is_dir():
@@ -108,9 +107,8 @@ class Budget:
         if stored["data"] != data:
             raise ValueError(
                 f"{self.path} is the budget of another data set, or of the same records in another "
-                "order, part or scale. Those are one data set, whose runs add up: give all of them "
-                "one budget that has data='its name' from the start. Other records have a file of "
-                "their own"
+                "order, part or scale. Of the same records give all runs one Budget with "
+                "data='its name' from the start; give other records another file"
             )
         if stored["adjacency"] != ledger.adjacency:
             raise ValueError(
@@ -123,8 +121,8 @@ class Budget:
         digest = None if seed is None else sha256(f"{seed}".encode()).hexdigest()
         if digest is not None and digest in (one.get("seed") for one in stored["runs"]):
             raise ValueError(
-                f"reproducible_seed is that of an earlier run in {self.path}: two releases "
-                "with the same noise give it away; take another seed for each run, or none"
+                f"reproducible_seed is that of an earlier run in {self.path}: two releases with "
+                "the same noise give it away; give each run another seed, or none"
             )
         cost = _cost(ledger, stored["order"])
         made = {"name": run, "ledger": words, "renyi": cost, "seed": digest}
@@ -149,7 +147,7 @@ class Budget:
         return 1.0 if stored["whole"] else float(_total(stored) / limit)
 
     def guarantee(self) -> Guarantee:
-        """What holds of all runs that were or will be charged here: the budget itself."""
+        """The guarantee over all runs charged here, now or later: the budget itself."""
         stored = self._read()
         adjacency = stored["adjacency"] if stored else "add-remove"
         how = f"Renyi filter at order {stored['order']:.6g}" if stored else "Renyi filter"

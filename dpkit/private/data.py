@@ -1,4 +1,4 @@
-"""What a user has as data, as tensors with the example first: whole, finite and of one length.
+"""A user's data as tensors with the example first: whole, finite and of one length.
 
 A mean of the data, by which features are standardised, would carry each record into every batch:
 it is a public constant, or noised, as one more release of the same budget.
@@ -49,10 +49,9 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
 
     Args:
         data: tensors, numpy arrays (memory-mapped ones stay where they are), pandas columns, lists
-            of numbers; or one `Images`, one map-style Dataset (read once: what it draws at random
-            is drawn once) or one DataLoader, of which the dataset is read, item by item through
-            its collate_fn: batches are drawn by Poisson sampling, for which alone the price
-            holds. One-dimensional integers become int64, as labels are.
+            of numbers; or one `Images`, one map-style Dataset (read once, random draws included)
+            or one DataLoader, whose dataset is read, item by item through its collate_fn: the
+            price holds for Poisson sampling alone. One-dimensional integers become int64.
 
     Raises:
         TypeError: data of another kind, such as text, a path, a masked or a sparse array.
@@ -67,7 +66,7 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
         raise ValueError(f"there are no records: {lengths}")
     if len(set(lengths.values())) != 1:
         raise ValueError(
-            f"x, y and what else is given need equally many records, got {lengths}"
+            f"all parts of the data must have equally many records, got {lengths}"
         )
     for name, tensor in zip(names, found, strict=True):
         if (row := not_finite(tensor, given=None)) is not None:
@@ -79,7 +78,7 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
 
 
 def held_in(*data: Any) -> list[Any]:
-    """What the data were given as; of data sets, what they hold with as many rows as items."""
+    """The data as given; of data sets, the parts with as many rows as items."""
     found = []
     for x in (getattr(one, "dataset", one) for one in data):
         parts: list[Any] = tree_leaves(vars(x)) if is_dataset(x) else [x]
@@ -111,9 +110,8 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
     collate = None
     if isinstance(first, DataLoader):
         warnings.warn(
-            "of the DataLoader the dataset is read, item by item through collate_fn; its sampler, "
-            "shuffling and batch size are not used: batches are drawn by Poisson sampling, which "
-            "is priced",
+            "the DataLoader's dataset is read, item by item through collate_fn; its sampler, "
+            "shuffling and batch size are not used, as the price is of Poisson sampling",
             stacklevel=5,
         )
         first, collate = first.dataset, first.collate_fn
@@ -136,7 +134,7 @@ def _read(dataset: Any, collate: Any) -> tuple[Any, ...]:
     if isinstance(dataset, Subset) and len(set(dataset.indices)) < len(dataset.indices):
         warnings.warn(
             "the Subset has an index twice, and each place counts as a record: the price is that "
-            "of one place, not of all that one example is at",
+            "of one place, not of an example",
             stacklevel=6,
         )
     usual = torch.utils.data.default_collate, torch.utils.data.default_convert
@@ -174,7 +172,7 @@ def _warn_of_overlap(what: str, some: Sequence[Extent], others: Sequence[Extent]
     if meet(some, others):
         warnings.warn(
             f"{what} overlap in memory (windows, or one row repeated), and each counts as a "
-            "record: the price is that of one row, not of all that a number is in",
+            "record: the price is that of one row, not of all that share a number",
             stacklevel=7,
         )
 
@@ -262,7 +260,7 @@ def data_for(
     transform: Transform | None = None,
     whole_numbers: bool = True,
 ) -> Data:
-    """What `dpkit.training` draws batches from: of the device and type of `like`, a parameter.
+    """Data for `dpkit.training`, of the device and type of `like`, a parameter.
 
     Where features are small, they move to its GPU. No transform is `signed` for images of bytes,
     (records, ..., height, width): type and shape decide that, never a value. Whole numbers in rows
@@ -413,7 +411,7 @@ def settled(
 
 
 def published(transform: Any, plan: Plan) -> dict[str, Any]:
-    """What a saved file tells of a transform: the numbers that were released for it, if any."""
+    """The numbers of a transform that were released, if any, for a saved file."""
     return {} if plan.scaling_noise is None else {"standardised": asdict(transform)}
 
 

@@ -1,4 +1,4 @@
-"""A GAN of one's own networks, trained privately: fit, sample, save."""
+"""A GAN of your own networks, trained privately: fit, sample, save."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -76,8 +76,8 @@ class PrivateGan(BaseEstimator):
         plan_: what was released.
         settings_: the arguments that `save` publishes, with what a NoisyStandardised released.
         transform_: the transform of the features; of a NoisyStandardised, by released numbers.
-        curves_: a table of step, batch size, losses and share clipped. It describes private data
-            and is NOT private: do not release it. (After a resumed run, of its own steps.)
+        curves_: step, batch size, losses and share clipped; of a resumed run, of its own steps.
+            They describe private data without noise: do not release them.
 
     Args:
         generator: generator(z, y), or generator(z) without classes; z normal, (batch, latent_size).
@@ -164,9 +164,8 @@ class PrivateGan(BaseEstimator):
             x, y: tensors, arrays, or one Dataset, DataLoader or Images without y (see
                 `dpkit.private.data.tensors`).
             steps: of the critic, each a release; the noise is calibrated for exactly these.
-            checkpoint: a file to go on from after a crash, with the same bits, charged once; by
-                the same seed, or without one as it began. It is PRIVATE, unlike what `save` writes
-                (see `dpkit.training.Checkpoints`).
+            checkpoint: a file from which a run with the same seed, or again none, resumes after a
+                crash, bit for bit, charged once. It is PRIVATE (see `dpkit.training.Checkpoints`).
             budget: adds up the runs on these data (see `Budget`).
             progress: show a bar.
             log_dir: folder for TensorBoard. Its curves are PRIVATE, as `curves_` are.
@@ -244,7 +243,7 @@ class PrivateGan(BaseEstimator):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """What joblib and pickle write; of a fitted GAN neither `curves_` nor a transform."""
+        """The state to pickle; of a fitted GAN without `curves_` and transforms."""
         private = ("curves_", "transform_")
         state = {name: x for name, x in vars(self).items() if name not in private}
         if hasattr(self, "generator_") and self.transform is not None:
@@ -256,7 +255,7 @@ class PrivateGan(BaseEstimator):
         for name in ("generator", "critic"):
             check_network(getattr(self, name), name, keeps_apart=False)
         if self.generator is self.critic:
-            raise ValueError("generator and critic must be two networks, got one for both")
+            raise ValueError("generator and critic must be two networks, got one twice")
         return [deepcopy(net).to(device) for net in (self.generator, self.critic)]
 
     def sample(self, n: Any, *, reproducible_seed: int | None = None) -> Tensor:

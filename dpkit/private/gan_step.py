@@ -38,9 +38,9 @@ def step(
 ) -> Record:
     """A noised critic step on the private batch; after every n_critic-th one of the generator.
 
-    Each fake beside a real example is made by itself: the generator is in evaluation mode, of a
-    latent and, where there are classes, of that example's label. The generator's step draws its
-    labels uniformly, and reads nothing but the critic, which is released: it costs nothing.
+    Each fake is made by itself, in evaluation mode, of a latent and its real example's label, if
+    there are classes. The generator's step draws labels uniformly and reads the released critic
+    alone: it costs nothing.
 
     Args:
         gan: updated in place.
@@ -111,9 +111,10 @@ def try_step(
     *conditions: Tensor,
     settings: GanSettings,
 ) -> None:
-    """Every gradient that a step takes, on copies of the networks: what it raises, it raises here.
+    """Try each gradient of a step on copies of the networks: what it raises is raised here.
 
-    Of a few examples, as many fakes that the generator made, and their labels, if there are any.
+    Args:
+        real, fakes, conditions: a few examples, as many fakes, and their labels, if any.
 
     Raises:
         UnsupportedLayer: the critic has no per-example gradients, as the error says.
@@ -163,9 +164,9 @@ def _made(net: nn.Module, drawn: Tensor, conditions: tuple[Tensor, ...]) -> Tens
         fakes = net(drawn, *conditions)
     if _versions(net) != before:
         raise ValueError(
-            "the generator changes a parameter or buffer as it runs in evaluation mode, so that "
-            "the labels of private examples would be released with it; leave out what counts, "
-            "renormalises (max_norm) or sets itself up"
+            "the generator changes a parameter or buffer as it runs in evaluation mode, which "
+            "would release private labels; leave out what counts, renormalises (max_norm) or sets "
+            "itself up"
         )
     net.train()
     return fakes

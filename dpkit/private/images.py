@@ -35,8 +35,8 @@ class PrivateImages(Priced):
     (`dpkit.synthesizers.random_features`: DP-MERF) it is each class's mean embedding, on which a
     generator is trained for some minutes. They are what a private GAN has to beat.
 
-    Another `fit` costs epsilon again. The fitted object holds no records, so that it may be
-    released (by joblib or pickle, say) where no seed was given.
+    Another `fit` costs epsilon again. The fitted object holds no records: it may be released, by
+    joblib or pickle, where no seed was given.
 
     Attributes:
         model_: what was released.

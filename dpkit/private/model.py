@@ -1,4 +1,4 @@
-"""Private training of one network, in a loop of one's own."""
+"""Private training of one network, in your own loop."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -65,7 +65,7 @@ class BudgetSpent(RuntimeError):
 
 
 class Private:
-    """Train a network of one's own under differential privacy (DP-SGD), in a loop of one's own.
+    """Train a network under differential privacy (DP-SGD), in your own loop.
 
         data, net = datasets.digits(), nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 10))
         sgd = torch.optim.SGD(net.parameters(), lr=0.5)
@@ -75,15 +75,15 @@ class Private:
         print(private.statement())
 
     Each step is one release: gradients are clipped example by example, summed, noised, and divided
-    by `batch_size`; the optimiser goes along that. The noise is the least with which all steps
+    by `batch_size`; the optimiser steps along that. The noise is the least with which all steps
     together cost at most epsilon, by the certified accountant, under add-remove adjacency.
     `tqdm(private)` shows a bar.
 
     Only what `step` does to the network is private: what the loop computes of a batch outside of it
     must not be released, nor train another network, nor decide when the loop stops or which
-    learning rate it takes. A batch stays the one on hand until a step has used it. `step` takes it
-    as it was drawn; change it by `transform`, or within the loss: of both it is checked that no two
-    rows meet in them, and that they read no records beside (docs/limits.md says what is not seen).
+    learning rate it takes. A batch stays on hand until a step has used it, as it was drawn; change
+    it by `transform` or within the loss, of which it is checked that they mix no rows and read no
+    other records (docs/limits.md says what is not seen).
 
     Args:
         net: of layers that keep examples apart; on one device.
@@ -103,9 +103,9 @@ class Private:
         budget: adds up the runs on these data (see `Budget`). This run is charged to it as a whole
             before its first release, when its loss and optimiser have been tried (on no rows, if
             the first batch is empty: that is a release of noise).
-        reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
-            knows the seed takes the noise off again, and the statement says so; from two runs with
-            one seed anybody can.
+        reproducible_seed: of batches and noise; None takes the operating system's entropy. A
+            reader who knows the seed can remove the noise, as the statement says; after two runs
+            with one seed, anybody can.
         microbatch_size: examples at a time, for the memory.
 
     Raises:
@@ -203,7 +203,7 @@ class Private:
                 )
 
     def __len__(self) -> int:
-        """Steps that are left: how long the loop still is (tqdm asks)."""
+        """Steps that are left, for tqdm."""
         return self.plan.steps - self.steps_done
 
     def _rows(self, chosen: Tensor) -> tuple[Tensor, ...]:
@@ -265,16 +265,15 @@ class Private:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a Private cannot be copied or sent to another process: the copy would draw the same "
-            "noise, and the difference of two releases shows the records; make a new one"
+            "a Private cannot be copied or sent to another process: both would draw the same "
+            "noise, whose difference shows the records; make a new one"
         )
 
     def _taken(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> tuple[Tensor, ...]:
         """The rows of a step that may be made; nothing is charged yet."""
         if not self.steps_done < self.plan.steps:
             raise BudgetSpent(
-                f"all {self.plan.steps} steps of the budget are spent; more of them cost more: "
-                "plan for them with steps= from the start"
+                f"all {self.plan.steps} planned steps are spent: give larger steps= from the start"
             )
         return tuple(self._drawn.take(own, beside))
 
@@ -283,9 +282,8 @@ class Private:
     ) -> AbstractContextManager[Any]:
         """Try all that a step will run, before it is charged: each loss once, then now and then.
 
-        What it reads is watched: no loss, network or optimiser may read where records lie. Its name
-        is its code, `of` gives its gradients, `loss` is the user's own; rows are of the batch on
-        hand, or were made beside them. Returns the watch over the optimiser's step.
+        No loss, network or optimiser may read where records lie. `name` is a loss's code, `of`
+        gives its gradients, `loss` is the user's own. Returns the watch over the optimiser's step.
         """
         first = name not in self._tried
         if not len(rows[0]) or not (first or now_and_then()):
@@ -360,7 +358,7 @@ class Private:
 
     @property
     def ledger(self) -> list[Release]:
-        """What was released so far."""
+        """The releases so far."""
         return self.plan.ledger(self.steps_done)
 
     def guarantee(self, *, planned: bool = False) -> Guarantee:

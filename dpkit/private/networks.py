@@ -27,10 +27,11 @@ CHANGED = (
 
 
 def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
-    """TypeError: it is no network to train in single or double precision on one device.
+    """Refuse a network that is not trained here.
 
-    Or, where it must keep them apart, a layer in which the examples of a batch meet. ValueError: no
-    parameter requires gradients, or one holds NaN (or, where it is trained, an infinite number).
+    TypeError: it is no module, in half precision, on several devices, or, where it `keeps_apart`,
+    mixes examples. ValueError: no parameter requires gradients, or one holds NaN or, if trained,
+    infinity.
     """
     if not isinstance(network, nn.Module):
         raise TypeError(f"{name} must be a torch.nn.Module, got {type(network).__name__}")
@@ -129,8 +130,8 @@ def try_step(optimizer: torch.optim.Optimizer) -> None:
 class Weights:
     """Notices what moves a network beside its releases: another optimiser, a clamp, an average.
 
-    Honest code does this too, and what it computed from is not seen. So a change is not refused: it
-    is warned about once, and the statement then assumes that it was post-processing.
+    Honest code does this too. So a change is warned about once, and the statement then assumes that
+    it was post-processing.
     """
 
     def __init__(self, net: nn.Module) -> None:
@@ -144,8 +145,8 @@ class Weights:
         self.changed = True
         warnings.warn(
             "weights or buffers of net have changed since the last step. The price holds if they "
-            "follow from released weights and public numbers (a clamp, an average), and not if "
-            "anything was computed from records; the statement says so",
+            "follow from released weights and public numbers alone (a clamp, an average), as the "
+            "statement says",
             stacklevel=5,
         )
 
@@ -168,8 +169,8 @@ def check_no_records(
 ) -> None:
     """Refuse a network whose state holds records: it would publish them (ValueError).
 
-    By the memory that they lie in, and by equal rows of numbers that are not few: a copy of a mean
-    is not seen. What is pickled as a whole publishes its modules' attributes too.
+    Records are found by their memory, and by equal rows of `SEVERAL` different numbers; a mean is
+    not. A pickled network publishes its modules' `attributes` too.
     """
     places, state = extents(*data), dict(network.state_dict())
     for place, module in network.named_modules() if attributes else ():
@@ -238,15 +239,15 @@ def check_pair(
             f"the generator must make {like.dtype}, got {fakes.dtype}: let it end in .to(z.dtype)"
         )
     if not fakes.isfinite().all():
-        raise ValueError("the generator makes NaN or infinite numbers from latents")
+        raise ValueError("the generator makes NaN or infinite numbers; initialise it again")
     other = made(*(x[[3, 1, 2, 3]] for x in inputs))  # the first row as the last
     # sums on a GPU come in any order
     rough = 0.0 if torch.equal(fakes, made(*inputs)) else 1e-4
     if not torch.allclose(fakes[1:], other[1:], rtol=rough, atol=rough):
         raise ValueError(
-            "what the generator makes of one row depends on other rows, in evaluation mode too "
-            "(statistics of the batch?), so that one record's label would change many fakes; keep "
-            "rows apart, or give batch normalisation track_running_stats=True"
+            "what the generator makes of one row depends on other rows, in evaluation mode too, so "
+            "that one record's label would change many fakes; keep rows apart, and give batch "
+            "normalisation track_running_stats=True"
         )
     check_network(critic, "critic")
     how = f"what the generator makes, {tuple(fakes.shape)}{labelled}; make the two fit"

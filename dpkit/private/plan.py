@@ -1,4 +1,4 @@
-"""What a run will release, fixed before it begins, and the price of that; a private GAN's too."""
+"""The releases of a run or private GAN, fixed before it begins, and their price."""
 
 import math
 import warnings
@@ -34,8 +34,8 @@ class Plan:
         delta: in (0, 1).
         noise_multiplier: noise standard deviation / clip norm.
         max_grad_norm: the clip norm C.
-        declared: whether public_size was declared, rather than counted on the data.
-        seeded: whether the noise follows from a seed (not which: with it the noise is taken off).
+        declared: whether public_size was declared, not counted.
+        seeded: whether the noise follows from a seed (not which: it would remove the noise).
         scaling_noise: noise multiplier of a release of all records that comes first (see
             `dpkit.private.data`); None where there is none.
     """
@@ -66,7 +66,7 @@ class Plan:
         return self.noise_multiplier * self.clipping.sensitivity("add-remove")
 
     def ledger(self, steps: int | None = None) -> list[Release]:
-        """What `steps` steps release (all, by default), and what comes before the first."""
+        """The releases of `steps` steps (all, by default), and those before the first."""
         one = mechanism(
             self.sampling, noise_multiplier=self.noise_multiplier, public_size=self.public_size
         )
@@ -170,7 +170,7 @@ def _scaling(noise: float | None) -> list[Release]:
 
 
 class PlannedGan:
-    """What the settings of private GANs share: planned critic steps, now and then the generator."""
+    """Settings of a private GAN: planned critic steps, now and then the generator."""
 
     plan: Plan
     loss: str
@@ -204,7 +204,7 @@ class PlannedGan:
         return self.plan.steps
 
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
-        """What `steps` steps release (all, by default), under add-remove."""
+        """The releases of `steps` steps (all, by default), under add-remove."""
         self.steps_allowed(public_size=public_size)
         return self.plan.ledger(steps)
 
@@ -227,7 +227,7 @@ class GanSettings(PlannedGan):
     generator_optimizer: Adam
     generator_decay: float
     reproducible_seed: str | None = None
-    """SHA-256 of the seed, so that a stored run goes on with its own; None: from entropy."""
+    """SHA-256 of the seed, with which alone a stored run is resumed; None: from entropy."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,17 +31,16 @@ from dpkit.training.gradients.independence import extents, meet
 MICROBATCH_SIZE = 1024
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
 REMEDY = (
-    "pass those that the loop yields, or views of their rows (to change images on the way, give "
-    "transform=, or do it within the loss: of both it is checked that no two rows meet)"
+    "pass those that the loop yields, or views of their rows; change images by transform=, or "
+    "within the loss"
 )
 
 
 class CurrentBatch:
-    """Batches as they are drawn, and what may be taken for one.
+    """The batch on hand, and the rows that a step may take of it.
 
-    Amplification by sampling holds for one release a batch, and the price of a release for rows
-    that each come from one record of it. So what is given for private rows are tensors of the
-    batch, as they were drawn, or views in which row i is of row i.
+    Amplification by sampling holds for one release a batch, each row of which comes from one
+    record. So a step takes tensors of the batch as drawn, or views in which row i is of row i.
     """
 
     def __init__(self, data: tuple[Tensor, ...]) -> None:
@@ -56,13 +55,13 @@ class CurrentBatch:
         """One draw or step at a time, in the process that made this object (else RuntimeError)."""
         if os.getpid() != self._process:
             raise RuntimeError(
-                "a forked process cannot go on with its parent's Private, whose noise it would "
-                "draw again; make a new one in each process"
+                "a forked process would repeat the noise of its parent's Private; make a new one "
+                "in each process"
             )
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
-                "a step is running, in another thread or around this call: one batch serves one "
-                "step, so let one thread train, and call step outside of losses and hooks"
+                "a step is running, in another thread or around this call: train in one thread, "
+                "and call step outside of losses and hooks"
             )
         try:
             yield
@@ -75,11 +74,10 @@ class CurrentBatch:
         self._kept = [row.clone() for row in rows]
 
     def take(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> list[Tensor]:
-        """The rows of a step, checked. `unused` becomes False when they are used.
+        """Check the rows of a step: the batch's own, and as many made beside them.
 
-        They are the batch's own, and those made beside them, as many: how is not checked.
-        RuntimeError: no batch was drawn, or it was already used. TypeError, ValueError: a tensor is
-        not of the batch.
+        How those were made is not checked. RuntimeError: no batch was drawn, or it was already
+        used. TypeError, ValueError: a tensor is not of the batch.
         """
         if not self.rows:
             raise RuntimeError(
@@ -87,8 +85,8 @@ class CurrentBatch:
             )
         if not self.unused:
             raise RuntimeError(
-                "this batch was already used for a step; amplification by sampling holds for one "
-                "release a batch: draw the next one (critic steps before a generator's: loop on)"
+                "this batch was already used for a step, and amplification by sampling holds for "
+                "one release a batch: draw the next one, also for a second critic step"
             )
         if not own:
             raise ValueError("step takes the batch after the loss: private.step(loss, x, y)")
@@ -98,23 +96,23 @@ class CurrentBatch:
                 raise TypeError(f"step takes tensors of rows, got {type(row).__name__}")
             if not row.ndim or len(row) != batch:
                 raise ValueError(
-                    f"each row must come from one record of the batch just drawn, which has "
-                    f"{batch}, but a tensor of shape {tuple(row.shape)} was given; {REMEDY}"
+                    f"rows must come from the batch just drawn, of {batch} records, got a tensor "
+                    f"of shape {tuple(row.shape)}; {REMEDY}"
                 )
             if meet(extents(row), self._data):
                 raise ValueError(
-                    "a slice of the data set was given in place of the batch just drawn"
+                    f"a slice of the data was given in place of the batch just drawn; {REMEDY}"
                 )
         if not all(map(independence.equal, self.rows, self._kept)):
             with self.exchanged(self._kept):  # after which it is put back
                 raise ValueError(
-                    f"the batch was changed in place, and is now as it was drawn; {REMEDY}"
+                    f"the batch was changed in place, and is now restored; {REMEDY}"
                 )
         for row in own if batch else ():
             if not any(_is_row_by_row(row, of) for of in self.rows):
                 raise ValueError(
-                    "a tensor was given that is not of the batch just drawn, or in which its rows "
-                    f"lie otherwise; {REMEDY}"
+                    "a tensor is not of the batch just drawn, or has its rows in another order; "
+                    f"{REMEDY}"
                 )
         return [row.detach() for row in given]
 
@@ -185,7 +183,7 @@ class RowLoss(nn.Module):
         )
         if not found or all(gradient is None for gradient in found):
             raise ValueError(
-                "the loss does not depend on the parameters of net: is it another's?"
+                "the loss must depend on the parameters of net; does it call another network?"
             )
         with torch.no_grad():
             self._keeps_apart(batch, rows)
@@ -212,7 +210,7 @@ class RowLoss(nn.Module):
 
 
 def _remedy(error: Exception, rows: Tensor) -> str:
-    """What rows of such a type or shape want, as part of a sentence; empty where none knows."""
+    """The remedy for rows of such a type or shape, as part of a sentence, or nothing."""
     if "type" in str(error) and not rows.is_floating_point():
         return (
             "whole numbers stay so, as tokens for nn.Embedding, and as features need "

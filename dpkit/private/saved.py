@@ -73,7 +73,7 @@ def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
 
 
 def facts_of(path: str | Path) -> dict[str, Any]:
-    """What was published with the weights.
+    """The facts published with the weights.
 
     Raises: as `load`.
     """

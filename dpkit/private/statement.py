@@ -1,4 +1,4 @@
-"""What a fit or a run cost, and the sentences that a paper should carry about it."""
+"""The price of a fit or run, and the sentences that a paper should carry about it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,13 +58,13 @@ def statement(
 
 
 def counted(records: int) -> str:
-    """What is assumed of a number of records that nobody declared."""
+    """The assumption on a number of records that nobody declared."""
     return f"the number of records, {records}, is public"
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a fit cost, and what has to be said beside it; nothing set later changes it.
+    """The price of a fit and its assumptions, which nothing set later changes.
 
     sampling: how batches were drawn.
     assumed: what must be true beside the guarantee's own assumptions.
@@ -86,7 +86,7 @@ class Price:
 
 
 class Priced(BaseEstimator):
-    """What synthesizers share whose fit is priced as a whole."""
+    """A synthesizer whose fit is priced as a whole."""
 
     _price: Price
     _call = "fit(x, y)"

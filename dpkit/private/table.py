@@ -42,12 +42,11 @@ class Schema:
     """Columns as `TableEncoder` has them, with categories that are no texts written as texts.
 
     Args:
-        columns: for each column's name one of: a list of categories (texts, whole numbers or
-            truths; None in it stands for a missing cell); (low, high) or (low, high, bins) for
-            numbers in equal bins; range(low, high + 1) for whole numbers, range(low, high + 1,
-            width) with that many in a bin. Numbers may be missing where None ends the tuple: (low,
-            high, None), (range(low, high + 1), None). Or a sequence of `Categorical` and `Binned`,
-            or a `TableEncoder`, which holds one.
+        columns: for each column's name a list of categories (texts, whole numbers or truths; None
+            stands for a missing cell); (low, high) or (low, high, bins) for numbers in equal bins;
+            range(low, high + 1) for whole numbers, range(low, high + 1, width) with that many in a
+            bin. Numbers may be missing where None ends the tuple: (low, high, None), (range(low,
+            high + 1), None). Or a sequence of `Categorical` and `Binned`, or a `TableEncoder`.
 
     Raises:
         TypeError: no such thing, or a data frame.
@@ -194,8 +193,7 @@ class PrivateTable(Priced):
     It needs no torch, and comes closer to the census than "gan", a `PrivateGan` of one-hot rows: at
     epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).
 
-    Another `fit` costs epsilon again. The fitted object holds no records: it may be released where
-    no seed was given.
+    Another `fit` costs epsilon again. The fitted object may be released where no seed was given.
 
     Attributes:
         model_: what was released.

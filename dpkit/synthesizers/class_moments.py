@@ -34,7 +34,7 @@ AT_ONCE = 2_000  # records that are multiplied, or images that are sampled, toge
 def cosines(shape: tuple[int, ...], frequencies: int | None) -> np.ndarray | None:
     """Orthonormal rows, (features, pixels): products of cosines along both sides of each channel.
 
-    Noise on a matrix of few features has small eigenvalues: a quarter of the pixels halves them.
+    Noise on fewer features has smaller eigenvalues: a quarter of the pixels halves them.
 
     Args:
         shape: (channels, height, width).
@@ -55,7 +55,7 @@ def cosines(shape: tuple[int, ...], frequencies: int | None) -> np.ndarray | Non
 
 @dataclass(frozen=True)
 class MomentsSettings(NoisedRelease):
-    """What is measured of labelled images, and with how much noise.
+    """The measurement of labelled images, and its noise.
 
     A record of features z (its lowest cosine frequencies, a public orthonormal basis), scaled down
     to |z| <= C where it is longer, adds (w0, w1 z / C, w2 z z' / C^2) to the sums of its class.
@@ -163,7 +163,7 @@ def settings_for(
 
 
 class Sums(NamedTuple):
-    """What noise is added to, for each of `groups` (classes, or components of all classes)."""
+    """The sums to be noised, for each of `groups` (classes, or components of all classes)."""
 
     counts: Floats  # (groups,)
     firsts: Floats  # (groups, features), of z / C
@@ -239,7 +239,7 @@ class Component(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MomentsModel:
-    """What `fit` releases: it follows from noisy sums and public values alone.
+    """The release of `fit`: it follows from noisy sums and public values alone.
 
     components: for each class its Gaussians.
     """

@@ -24,7 +24,7 @@ AT_ONCE = 1000  # images that are generated together
 
 @dataclass(frozen=True)
 class Matching:
-    """How the generator learns: Adam, its rate multiplied by `decay` after each `every` steps.
+    """Training of the generator: by Adam, whose rate `decay` multiplies after each `every` steps.
 
     Args:
         steps: on one batch each; the paper's 5 epochs of 60,000 records are 600.
@@ -49,7 +49,7 @@ class Matching:
 
 @dataclass(frozen=True, eq=False)
 class FeaturesModel:
-    """What follows from a noised embedding: a generator, which saw no record.
+    """A generator made from a noised embedding, which saw no record.
 
     released: the noised sums, (features, classes).
     losses: of each step of the generator.

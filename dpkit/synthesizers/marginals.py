@@ -170,7 +170,7 @@ MOST_CELLS = 50_000_000  # of all pairs, each by the target: 400 MB
 
 @dataclass(frozen=True)
 class MarginalsSettings(NoisedRelease):
-    """What is measured of a table, and with how much noise.
+    """The measurement of a table, and its noise.
 
     Args:
         sizes: categories of each column, in order; public, never read off the records. Each >= 2.
@@ -191,7 +191,7 @@ class MarginalsSettings(NoisedRelease):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(self.sizes))
-        checks.whole(2, columns=len(self.sizes))
+        checks.whole(2, number_of_columns=len(self.sizes))
         for column, size in enumerate(self.sizes):
             checks.whole(2, **{f"sizes[{column}]": size})
         if self.target is not None:
@@ -260,7 +260,7 @@ class ConditionalTable(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MarginalsModel:
-    """What `fit` releases: it follows from noisy counts and public values alone.
+    """The release of `fit`: it follows from noisy counts and public values alone.
 
     columns: in the order they are drawn, the target first.
     tables: the shares and two-way tables behind the model, which agree with one another.
@@ -405,14 +405,14 @@ def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> Codes:
         )
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(
-            f"codes must be integers, got {array.dtype}; encode categories, and missing ones, as "
-            "0, 1, .., and use codes.astype(np.int64)"
+            f"codes must be integers, got {array.dtype}; encode categories, the missing one too, "
+            "as 0, 1, ..; whole floats are codes.astype(int)"
         )
     fine = (array >= 0) & (array < np.array(sizes))
     if not fine.all():
         row, column = np.argwhere(~fine)[0]
         raise ValueError(
-            f"codes must be whole numbers in 0 .. {sizes[column] - 1} in column {column}, "
-            f"got {array[row, column]} in row {row}; encode missing values as a category"
+            f"codes must lie in 0 .. {sizes[column] - 1} in column {column}, got "
+            f"{array[row, column]} in row {row}; encode missing values as a category"
         )
     return array.astype(np.int64)

@@ -31,7 +31,7 @@ AT_ONCE = 2**22  # numbers of an embedding that are held at a time
 
 @dataclass(frozen=True)
 class FeaturesSettings(NoisedRelease):
-    """What is released of labelled images, and with how much noise.
+    """The release of labelled images, and its noise.
 
     Args:
         classes: number of labels, public.

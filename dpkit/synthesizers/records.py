@@ -1,4 +1,4 @@
-"""What synthesizers share: labelled images in [0, 1], and the noise on their sums."""
+"""Shared parts of synthesizers: labelled images in [0, 1], and the noise on their sums."""
 
 import warnings
 from hashlib import sha256
@@ -41,7 +41,7 @@ class NoisedRelease:
         return self.noise_multiplier * self.sensitivity
 
     def ledger(self) -> list[Release]:
-        """What is released, whatever the number of records: Gaussians, under add-remove."""
+        """The releases for any number of records: Gaussians, under add-remove."""
         if not self.noise_multiplier:
             return [Release(NoGuarantee("no noise is added"))]
         return [Release(Gaussian(noise)) for noise in self.noise_multipliers]
@@ -65,8 +65,8 @@ def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:
         raise ValueError(f"the images of x must be numbers of one shape: {error}") from error
     if pixels.dtype != np.uint8 and pixels.dtype.kind not in "bf":
         raise ValueError(
-            f"x must be uint8, bool or floats in [0, 1], got {pixels.dtype}; 0..255 are "
-            "x.astype('uint8'), and dpkit.datasets.image_folder reads a folder of images"
+            f"x must be uint8, bool or floats in [0, 1], got {pixels.dtype}; for 0..255 give "
+            "numpy.uint8(x), for a folder of images dpkit.datasets.image_folder(x)"
         )
     if pixels.ndim not in (3, 4) or not all(pixels.shape[1:]):
         raise ValueError(
@@ -98,7 +98,7 @@ def warn_of_dark(pixels: Any) -> None:
     if len(few) and few.max() < DARK:
         warnings.warn(
             f"images of uint8 are read as 0..255, and the first {len(few)} lie below {DARK}: give "
-            f"masks as bool, and k levels as floats, x / (k - 1); {checks.TO_YOURSELF}",
+            f"masks as bool, k levels as x / (k - 1); {checks.TO_YOURSELF}",
             stacklevel=4,
         )
 
@@ -143,8 +143,8 @@ def _check_unit(name: str, images: Floats) -> None:
     if not fine.all():
         raise ValueError(
             f"{name} must lie in [0, 1], and record {int(fine.argmin())} does not, or holds NaN: "
-            "pixels 0..255 are x / 255, -1..1 are (x + 1) / 2, and what is missing is filled in "
-            f"first; {checks.TO_YOURSELF}"
+            "of pixels 0..255 give x / 255, of -1..1 (x + 1) / 2, and fill in what is missing; "
+            f"{checks.TO_YOURSELF}"
         )
 
 
@@ -170,8 +170,7 @@ def checked_labels(
 ) -> Labels:
     """Labels as int64, (records,): integers in 0 .. classes - 1 (ValueError otherwise).
 
-    There must be as many as `records`; where that is None they are asked for, not private, and
-    there may be any number.
+    There must be as many as `records`; None: any number, of images to be made, not private.
     """
     found = plain(labels)
     if not found.size:
@@ -180,13 +179,13 @@ def checked_labels(
         wanted = "(records,)" if records is None else f"({records},)"
         raise ValueError(
             f"{name} must be integers of shape {wanted}, got {found.dtype} of shape {found.shape}; "
-            "round floats; rows of 0 and 1 are y.argmax(1), and names are numbered by a public list"
+            "round floats, give y.argmax(1) of one-hot rows, number names by a fixed public list"
         )
     fine = (found >= 0) & (found < classes)
     if not fine.all():
         private = "" if records is None else f"; {checks.TO_YOURSELF}"
         raise ValueError(
-            f"{name} must lie in 0..{classes - 1}, got {found[~fine][0]}; number the classes from "
-            f"0, by a list that is public{private}"
+            f"{name} must lie in 0..{classes - 1}, got {found[~fine][0]} in row {fine.argmin()}; "
+            f"number the classes from 0 by a fixed public list{private}"
         )
     return found.astype(np.int64)

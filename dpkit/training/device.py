@@ -1,4 +1,4 @@
-"""Where a run is computed, with which precision, and from which sources of randomness."""
+"""The device of a run, its precision, and its sources of randomness."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -167,19 +167,19 @@ def generator_on(
 ) -> torch.Generator:
     """A source of randomness on `device`, from the operating system's entropy.
 
-    The accounting takes the noise to be independent of all else that is drawn, so what is drawn for
-    another purpose (initial weights, latents of what is released) comes from another stream.
+    The accounting takes the noise to be independent of all other draws, so initial weights and
+    latents of what is released come from another stream.
 
     Args:
         device: where it draws.
         reproducible_seed: an integer from which all draws follow, so that a run can be repeated. It
-            must then be as secret as the data: who knows it takes the noise off again. None: a
-            generator that nobody can make again.
+            must then be as secret as the data: a reader who knows it can remove the noise. None:
+            a generator that nobody can make again.
         stream: another one gives other draws from the same seed.
 
     Returns:
-        a generator for this process alone: it cannot be copied, and noise drawn from it in a forked
-        process is refused, as both processes would draw the same.
+        a generator for this process alone: it cannot be copied, and draws no noise in a forked
+        process, where it would be the same.
 
     Raises:
         ValueError: reproducible_seed is not an integer >= 0.

@@ -633,7 +633,7 @@ def test_a_batch_that_was_changed_in_place_is_put_back_for_the_next_try():
         if way is not None:
             held = way(x)
             held -= held.mean(0)
-            with pytest.raises(ValueError, match=r"changed in place.*is now as it was drawn"):
+            with pytest.raises(ValueError, match=r"changed in place.*is now restored"):
                 private.step(each(net), x, y)
         private.step(each(net), x, y)
     assert private.steps_done == 4

@@ -1,4 +1,4 @@
-"""What a warm GAN is trained with, how its budget is shared out, and the price of the whole."""
+"""Settings of a warm GAN, the shares of its budget, and the price of the whole."""
 
 from dataclasses import dataclass, replace
 from math import sqrt
@@ -92,7 +92,7 @@ class WarmGanSettings(PlannedGan):
         return self.plan.clipping
 
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
-        """What the moments and `steps` steps (all, by default) release, under add-remove."""
+        """The releases of the moments and `steps` steps (all, by default), under add-remove."""
         return [*self.moments.ledger(), *super().ledger(public_size=public_size, steps=steps)]
 
     def guarantee(self) -> Guarantee:
@@ -176,7 +176,7 @@ def signal(plan: Plan) -> float:
 
 
 def ceiling(epsilon: float, *, delta: float, public_size: int) -> float:
-    """What `signal` comes to at most at this budget: public_size * mu, one full-batch Gaussian.
+    """The largest `signal` at this budget: public_size * mu, one full-batch Gaussian.
 
     A full batch at the noise multiplier 1 / mu, or more often at as many times the variance, costs
     exactly (epsilon, delta) (Balle, Wang 2018, Theorem 8); sampled batches cost more.
