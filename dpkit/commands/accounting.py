@@ -14,7 +14,7 @@ from dpkit.commands import curves
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
 from dpkit.common import checks
-from dpkit.common.show import Table, at_least, at_most, interval
+from dpkit.common.show import Table, at_least, at_most, interval, short
 from dpkit.privacy import as_drawn, groups
 from dpkit.privacy.best_of import best_of as choice
 from dpkit.privacy.ledger import Guarantee, Release
@@ -267,8 +267,8 @@ def noise(
     if 0 < epsilon <= (least := pricing.floor(delta) if 0 < delta < 1 else 0):
         remedy = "other --orders, or none" if pricing.orders else "accountant pld"
         raise ValueError(
-            f"--epsilon {epsilon:g} is out of reach: by these orders no noise brings epsilon below "
-            f"{least:.4g}; take {remedy}"
+            f"--epsilon {short(epsilon)} is out of reach: by these orders no noise brings epsilon "
+            f"below {short(least, 4)}; take {remedy}"
         )
     with warnings.catch_warnings():  # the line printed says so itself
         warnings.simplefilter("ignore", calibrate.ApproximationWarning)
@@ -336,7 +336,8 @@ def _line(found: Guarantee) -> str:
     elif not is_upper_bound(found):
         value = f"about {value}"
     assumed = "".join(f"\nassumes {one}" for one in found.assumptions)
-    return f"epsilon {value} at delta {found.delta:g}, {found.adjacency} ({found.method}){assumed}"
+    delta, how = short(found.delta), f"{found.adjacency} ({found.method})"
+    return f"epsilon {value} at delta {delta}, {how}{assumed}"
 
 
 def leave_out(options: Mapping[str, Any], reason: str) -> None:
@@ -382,7 +383,7 @@ def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) 
         for name, one in found.items()
     ]
     notes = (
-        f"At delta {delta:g}, certified; truncated batches hold {largest} records at most.",
+        f"At delta {short(delta)}, certified; truncated batches hold {largest} records at most.",
         "To replace a record is to remove one and to add one: compare lines of one adjacency.",
     )
     print(Table(("batches", "epsilon", "adjacency", "drawn"), rows, notes))

@@ -72,14 +72,14 @@ class Pricing(NamedTuple):
     def edge(self, found: Guarantee) -> str:
         """Say that the first or the last of the orders decided, and what may prove less; or ""."""
         tried = [1.0, MOST_MOMENTS] if self.accountant == "moments" else self.orders or [0.0]
-        ends = {f"{min(tried):.6g}": "smallest", f"{max(tried):.6g}": "largest"}
+        ends = {checks.short(min(tried)): "smallest", checks.short(max(tried)): "largest"}
         order = found.method.rpartition(" ")[2]
         if order not in ends or not found.epsilon > 0:
             return ""
         remedy = "other --orders, or none," if self.orders else "accountant pld"
         return (
             f"order {order} is the {ends[order]} that was tried, and {remedy} may prove less; no "
-            f"noise brings epsilon below {self.floor(found.delta):.4g} here"
+            f"noise brings epsilon below {checks.short(self.floor(found.delta), 4)} here"
         )
 
     def step(self, noise_multiplier: float, sample_rate: float) -> Mechanism:

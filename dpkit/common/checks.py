@@ -82,6 +82,13 @@ def array(**values: Any) -> None:
             raise TypeError(f"{name} is sparse, and must be dense: pass {name}.{dense}()")
 
 
+def short(value: float, digits: int = 6) -> str:
+    """A number in words, in `digits` significant digits: "0.5", "10,000", "1e-5"."""
+    rounded = float(f"{value:.{digits}g}") + 0.0
+    mantissa, e, power = f"{rounded:,.{max(digits, 6)}g}".partition("e")
+    return f"{mantissa}e{int(power)}" if e else mantissa
+
+
 def _each(values: dict[str, Any], allowed: Callable[[float], bool], must: str) -> Any:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, Real):

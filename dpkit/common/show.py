@@ -8,6 +8,8 @@ from html import escape
 from numbers import Real
 from typing import Any, NamedTuple
 
+from dpkit.common.checks import short
+
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?|inf")
 
 
@@ -37,11 +39,11 @@ def _rounded(value: float, digits: int, direction: str) -> str:
     if math.isnan(value):
         raise ValueError("a bound must be a number, got nan; a failed computation has none")
     if value == 0 or math.isinf(value):
-        return f"{value + 0.0:g}"
+        return short(value)
     # repr is the shortest decimal that means this float: 0.1 is 0.1, not 0.1000000000000000055
     exact = repr(float(value))
     shown = Context(prec=digits, rounding=direction).create_decimal(exact)
-    return f"{float(shown):.{digits}g}"
+    return short(float(shown), digits)
 
 
 class Table(NamedTuple):

@@ -101,5 +101,7 @@ def _features(*sets: ArrayLike) -> list[NDArray[np.float64]]:
         shapes = " and ".join(str(one.shape) for one in rows)
         raise ValueError(f"features must have shape (images, features) alike, got {shapes}")
     if not all((np.abs(one) <= LARGEST).all() for one in rows):  # NaN fails
-        raise ValueError(f"features must be finite, at most {LARGEST:g} in size; scale them")
+        raise ValueError(
+            f"features must be finite, at most {checks.short(LARGEST)} in size; scale them"
+        )
     return rows

@@ -126,7 +126,7 @@ class _Value(float):
     def __format__(self, form: str) -> str:
         if not form.startswith("<"):
             return super().__format__(form)
-        return f"below {form[1:]}" if abs(self) < float(form[1:]) else f"{float(self):.1g}"
+        return f"below {form[1:]}" if abs(self) < float(form[1:]) else checks.short(self, 1)
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Claim:
             **{name: _Value(value) for name, value in values.items()}
         )
 
-    def shown(self, value: float | None, form: str = ".6g") -> str:
+    def shown(self, value: float | None) -> str:
         """A stated or computed value in words: "below 1e-12" where only rounding is left of it.
 
         "" where there is none, "none" where it is infinite: no such guarantee exists.
@@ -212,8 +212,8 @@ class Claim:
         if math.isinf(value):
             return "none"
         if self.rounding and value == 0:
-            return f"below {self.rounding:g}"
-        return format(value, form)
+            return f"below {checks.short(self.rounding)}"
+        return checks.short(value)
 
 
 class Verdict(NamedTuple):

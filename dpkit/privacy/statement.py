@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import isfinite
 
 from dpkit.common import __version__
-from dpkit.common.show import at_most, counted
+from dpkit.common.show import at_most, counted, short
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.sampling import Assuming
@@ -76,7 +76,7 @@ def statement(
     )
     assumed = "; ".join([*guarantee.assumptions, *assume])
     return (
-        f"Training satisfies ({at_most(guarantee.epsilon)}, {guarantee.delta:g})-differential "
+        f"Training satisfies ({at_most(guarantee.epsilon)}, {short(guarantee.delta)})-differential "
         f"privacy under {guarantee.adjacency} adjacency, the unit of privacy being {unit}: "
         f"{' and '.join(done) or 'no release'}, accounted by dpkit {__version__} "
         f"({guarantee.method}). "

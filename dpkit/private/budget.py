@@ -100,9 +100,9 @@ class Budget:
         stored = self._read() or self._opened(ledger, data)
         if (stored["epsilon"], stored["delta"]) != (self.epsilon, self.delta):
             raise ValueError(
-                f"{self.path} is a budget of epsilon {stored['epsilon']:g} at delta "
-                f"{stored['delta']:g}, fixed by its first run, got {self.epsilon:g} and "
-                f"{self.delta:g}"
+                f"{self.path} is a budget of epsilon {checks.short(stored['epsilon'])} at delta "
+                f"{checks.short(stored['delta'])}, fixed by its first run, got "
+                f"{checks.short(self.epsilon)} and {checks.short(self.delta)}"
             )
         if stored["data"] != data:
             raise ValueError(
@@ -132,9 +132,10 @@ class Budget:
         left = 0.0 if stored["whole"] else float(limit - total)
         if stored["whole"] or not (cost < math.inf and total + Fraction(cost) <= limit):
             raise filters.OverBudget(
-                f"the run costs {cost:.4g} nats at order {stored['order']:.4g}, and {left:.4g} of "
-                f"the budget (epsilon {self.epsilon:g} at delta {self.delta:g}) in {self.path} "
-                f"are left after {len(stored['runs'])} runs: take a smaller epsilon, or stop here"
+                f"the run costs {checks.short(cost, 4)} nats at order {stored['order']:.4g}, and "
+                f"{checks.short(left, 4)} of the budget (epsilon {checks.short(self.epsilon)} at "
+                f"delta {checks.short(self.delta)}) in {self.path} are left after "
+                f"{len(stored['runs'])} runs: take a smaller epsilon, or stop here"
             )
         return stored, made
 

@@ -109,8 +109,9 @@ def calibrated(
     max_grad_norm = checks.positive(max_grad_norm=max_grad_norm)
     if not max_grad_norm >= LEAST_NORM:
         raise ValueError(
-            f"max_grad_norm must be at least {LEAST_NORM:g}, got {max_grad_norm:g}: squares of "
-            "much smaller gradients are 0 in float32, so that they would not be clipped"
+            f"max_grad_norm must be at least {checks.short(LEAST_NORM)}, got "
+            f"{checks.short(max_grad_norm)}: squares of much smaller gradients are 0 in float32, "
+            "so that they would not be clipped"
         )
     size = size_of(records, public_size=public_size, delta=delta)
     if not batch_size <= size:
@@ -136,7 +137,7 @@ def size_of(records: int, *, public_size: int | None, delta: float) -> int:
     size = checks.whole(1, public_size=records if public_size is None else public_size)
     if not delta < 1 / size:
         warnings.warn(
-            f"delta {delta:g} is not below 1 / {size} records: it would allow a whole "
+            f"delta {checks.short(delta)} is not below 1 / {size} records: it would allow a whole "
             "record to be published; take a smaller one",
             stacklevel=4,
         )

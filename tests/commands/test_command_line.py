@@ -77,7 +77,7 @@ def test_each_way_of_drawing_batches_is_priced(dpkit, answer):
 def test_the_statement_says_what_a_paper_should(dpkit, answer):
     _, out, _ = dpkit(f"epsilon {RUN} --statement --sampling-used shuffled --tuning charged")
     for part in (
-        "(5.632, 1e-05)-differential privacy",
+        "(5.632, 1e-5)-differential privacy",
         "add-remove adjacency",
         "one training example",
         "dpkit 0.1.0",
@@ -88,7 +88,7 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
     ):
         assert part in out
     told = answer(f"epsilon {RUN} --statement")["statement"]
-    assert told.startswith("Training satisfies (5.632, 1e-05)-")
+    assert told.startswith("Training satisfies (5.632, 1e-5)-")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_claims(dpkit, answer):
     code, out, _ = dpkit("claims --paper dp_cgan")
     assert code == 0
     assert "dp_cgan/label-leak" in out
-    assert "1107.89" in out
+    assert "1,107.89" in out
     assert "As it was:\n    labels = train.labels\nAs it should be:\n" in out
 
 

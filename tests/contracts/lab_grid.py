@@ -22,8 +22,9 @@ STEPS = (1, 10, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_
 def pair(noise: float, rate: float, steps: int) -> tuple[float, float | None]:
     """The certified pair in four digits, rounded outwards; None where the upper one is infinite."""
     found = pld.epsilon([Release(SampledGaussian(noise, rate), steps)], delta=DELTA)
-    upper = None if math.isinf(found.epsilon) else float(at_most(found.epsilon))
-    return float(at_least(found.lower)), upper
+    ends = at_least(found.lower), at_most(found.epsilon)
+    lower, upper = (float(end.replace(",", "")) for end in ends)
+    return lower, None if math.isinf(upper) else upper
 
 
 def text() -> str:

@@ -23,7 +23,7 @@ PRICE = rdp.epsilon(STEPS, delta=1e-5)
 def test_a_statement_says_what_an_epsilon_needs():
     words = statement(PRICE, STEPS, unit="one patient", sampling="Poisson", tuning="charged")
     for part in (
-        "1e-05)-differential privacy under add-remove adjacency",
+        "1e-5)-differential privacy under add-remove adjacency",
         "the unit of privacy being one patient",
         "1000 steps with noise multiplier 1.1 and sample rate 0.01",
         PRICE.method,
@@ -65,7 +65,7 @@ def test_what_a_price_assumes_is_stated():
 
 def test_nothing_released_is_a_statement_too():
     words = statement(rdp.epsilon([], delta=1e-5), [])
-    assert "satisfies (0, 1e-05)-differential privacy" in words
+    assert "satisfies (0, 1e-5)-differential privacy" in words
     assert "no release, accounted" in words
 
 

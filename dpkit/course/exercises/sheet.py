@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpkit.common.lazy import remedied
+from dpkit.common.show import short
 
 LETTERS = "abcdefgh"
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
@@ -126,18 +127,18 @@ class Number(Exercise):
         except ValueError as error:
             return Judgement(False, f"{error}")
         if any(self.near(one, self.right) for one in numbers):
-            return Judgement(True, f"Right: {self.right:.4g}. {self.because}".strip())
+            return Judgement(True, f"Right: {short(self.right, 4)}. {self.because}".strip())
         for said, mistaken in self.mistakes.items():
             for one in numbers:
                 if self.near(one, mistaken()):
-                    return Judgement(False, f"Not {one:.4g}: {said}")
+                    return Judgement(False, f"Not {short(one, 4)}: {said}")
         side = "large" if numbers[0] > self.right else "small"
-        return Judgement(False, f"Not {numbers[0]:.4g}: too {side}.")
+        return Judgement(False, f"Not {short(numbers[0], 4)}: too {side}.")
 
     def solution(self) -> None:
         """Print the reference's code, its number and what it means."""
         code = source(self.reference, header=False)
-        print(f"{code}\nThis is {self.right:.4g}. {self.because}".strip())
+        print(f"{code}\nThis is {short(self.right, 4)}. {self.because}".strip())
 
 
 class Guess(Number):
@@ -150,7 +151,7 @@ class Guess(Number):
         except ValueError as error:
             return Judgement(False, f"{error}")
         near = "Well guessed" if self.near(number, self.right) else "You guessed"
-        text = f"{near}: {number:.4g}. It is {self.right:.4g}. {self.because}"
+        text = f"{near}: {short(number, 4)}. It is {short(self.right, 4)}. {self.because}"
         return Judgement(True, text.strip())
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import ipywidgets as widgets
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most
+from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.certified import draw_by_step, rdp_by_step
 from dpkit.course.explorers.controls import DELTA, run_controls, run_input
 from dpkit.course.explorers.explorer import Explorer
@@ -92,7 +92,7 @@ class Accountant(Explorer):
         run, delta = result["run"], result["delta"]
         refuted = [name for name, value, _, _ in result["rows"] if value < lower]
         wrong = f"; {' and '.join(refuted)} is too small" if refuted else ""
-        return f"{run.steps} steps cost epsilon {at_most(upper)} at delta {delta:g}{wrong}."
+        return f"{run.steps:,} steps cost epsilon {at_most(upper)} at delta {short(delta)}{wrong}."
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each accountant."""
@@ -101,7 +101,7 @@ class Accountant(Explorer):
             for name, value, least, note in result["rows"]
         ]
         run = result["run"]
-        note = f"{run.steps} steps, delta {result['delta']:g}, {run.step.adjacency}"
+        note = f"{run.steps:,} steps, delta {short(result['delta'])}, {run.step.adjacency}"
         return Table(HEADINGS, rows, (f"{note}, Poisson batches.",))
 
     def _show_numbers(self) -> None:
@@ -181,7 +181,7 @@ def _draw_accountants(ax: Any, result: dict[str, Any]) -> None:
     ax.set(
         xlim=(0, top),
         ylim=(len(rows) - 0.4, -0.6),
-        xlabel=f"epsilon at delta {result['delta']:g}",
+        xlabel=f"epsilon at delta {short(result['delta'])}",
     )
 
 

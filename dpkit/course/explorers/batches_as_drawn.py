@@ -4,7 +4,7 @@ import math
 from typing import Any, ClassVar
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_most, interval
+from dpkit.common.show import Table, at_most, interval, short
 from dpkit.course.explorers.controls import DELTA, logarithmic, steps_control
 from dpkit.course.explorers.explorer import LATER, Explorer
 from dpkit.privacy import as_drawn
@@ -79,9 +79,9 @@ class BatchesAsDrawn(Explorer):
         found, delta = result["found"], result["delta"]
         poisson = f"Poisson batches cost epsilon {at_most(found['poisson'].epsilon)}"
         if "shuffled" not in found:
-            return f"{poisson} at delta {delta:g}."
+            return f"{poisson} at delta {short(delta)}."
         low, high = found["shuffled"].lower, found["shuffled"].epsilon
-        return f"{poisson}, shuffled ones {interval(low, high)} at delta {delta:g}."
+        return f"{poisson}, shuffled ones {interval(low, high)} at delta {short(delta)}."
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each way."""
@@ -94,8 +94,8 @@ class BatchesAsDrawn(Explorer):
         run = result["run"]
         passes = run.steps * run.batch_size / run.public_size
         note = (
-            f"{run.steps} steps, {passes:.3g} passes over the data, at delta "
-            f"{result['delta']:g}. Compare lines of one adjacency: to replace a record is to "
+            f"{run.steps:,} steps, {short(passes, 3)} passes over the data, at delta "
+            f"{short(result['delta'])}. Compare lines of one adjacency: to replace a record is to "
             "remove one and to add one."
         )
         return Table(HEADINGS, rows, (note,))
@@ -119,7 +119,7 @@ class BatchesAsDrawn(Explorer):
         ax.set_yticks(range(len(found)), list(reversed(found)))
         ax.set(
             xscale="log",
-            xlabel=f"epsilon at delta {result['delta']:g}",
+            xlabel=f"epsilon at delta {short(result['delta'])}",
             ylim=(-0.6, len(found) - 0.4),
         )
         ax.set_xlim(right=ax.get_xlim()[1] * 8)

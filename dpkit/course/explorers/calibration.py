@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most
+from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.controls import (
     ADJACENCY,
     DELTA,
@@ -121,11 +121,11 @@ class Calibration(Explorer):
     def says(self, result: dict[str, Any]) -> str:
         """The value that is found."""
         setting, best = result["setting"], result["PLD"] or result["RDP"]
-        aim = f"epsilon {setting.target_epsilon:g} at delta {setting.delta:g}"
+        aim = f"epsilon {short(setting.target_epsilon)} at delta {short(setting.delta)}"
         if best is None:
             return f"No {setting.find} is found for {aim}."
         most = "at least" if setting.find == NOISE else "at most"
-        return f"For {aim}: {most} {setting.find} {best.value:g}."
+        return f"For {aim}: {most} {setting.find} {short(best.value)}."
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each accountant: the value and its price."""
@@ -139,12 +139,13 @@ class Calibration(Explorer):
             else ("RDP", "none", "", "", "RDP does not prove the target"),
         ]
         given = [
-            f"{name} {getattr(setting, FIELDS[name]):g}"
+            f"{name} {short(getattr(setting, FIELDS[name]))}"
             for name in (NOISE, RATE, STEPS)
             if name != setting.find
         ]
         aim = (
-            f"epsilon {setting.target_epsilon:g}, delta {setting.delta:g}, {setting.adjacency}"
+            f"epsilon {short(setting.target_epsilon)}, delta {short(setting.delta)}, "
+            f"{setting.adjacency}"
         )
         note = f"Target {aim}; {', '.join(given)}; Poisson batches."
         return Table((HEADINGS[0], setting.find, *HEADINGS[1:]), rows, (note,))
@@ -185,15 +186,19 @@ class Calibration(Explorer):
                 price = _patient(pld.epsilon, gap=0.01)
                 points += _noises(setting, name, places, lambda one: _solved(one, price))
         figure = _drawn(setting, name, curve, sorted(points))
-        rate, steps = f"sample rate {setting.sample_rate:g}", f"{setting.steps:g} steps"
+        rate, steps = (
+            f"sample rate {short(setting.sample_rate)}",
+            f"{short(setting.steps)} steps",
+        )
         (first, low), (last, high) = curve[0], curve[-1]
         words = (
-            f"To stay at epsilon {setting.target_epsilon:g} at {rate if name == STEPS else steps}, "
-            f"RDP asks for noise multipliers from {at_most(low, 3)} at {name} {first:.6g} to "
-            f"{at_most(high, 3)} at {name} {last:.6g}."
+            f"To stay at epsilon {short(setting.target_epsilon)} at "
+            f"{rate if name == STEPS else steps}, RDP asks for noise multipliers from "
+            f"{at_most(low, 3)} at {name} {short(first)} to {at_most(high, 3)} at {name} "
+            f"{short(last)}."
         )
         if points:
-            by_pld = [f"{at_most(y, 3)} at {x:.6g}" for x, y in sorted(points)]
+            by_pld = [f"{at_most(y, 3)} at {short(x)}" for x, y in sorted(points)]
             words += f" By PLD: {', '.join(by_pld)}."
         return plots.picture(figure, words)
 
@@ -232,13 +237,15 @@ def _check(setting: CalibrationSetting) -> None:
         check_sample_rate(setting.sample_rate)
     steps = setting.steps
     if setting.find != STEPS and not (1 <= steps < math.inf and steps == round(steps)):
-        raise ValueError(f"steps must be a whole number >= 1, got {steps:g}")
+        raise ValueError(f"steps must be a whole number >= 1, got {short(steps)}")
     if (
         setting.find == NOISE
     ):  # refused at once, where the search would double the noise 40 times
         least = rdp.epsilon(setting.filled(2.0**40).run.ledger, delta=setting.delta).epsilon
         if not least <= setting.target_epsilon:
-            raise ValueError(f"no noise below 2^40 proves epsilon {setting.target_epsilon:g}")
+            raise ValueError(
+                f"no noise below 2^40 proves epsilon {short(setting.target_epsilon)}"
+            )
 
 
 def _solved(setting: CalibrationSetting, accountant: Callable[..., Guarantee]) -> Solution:
@@ -254,24 +261,24 @@ def _solved(setting: CalibrationSetting, accountant: Callable[..., Guarantee]) -
         count = calibrate.steps(target, mechanism=setting.run.step, **shared)
         if count == 0:
             raise ValueError(
-                f"already one step costs more than epsilon {target:g}: take more noise, a lower "
-                "sample rate or a larger target"
+                f"already one step costs more than epsilon {short(target)}: take more noise, a "
+                "lower sample rate or a larger target"
             )
         shown = [count]
     elif setting.find == NOISE:
         rate = setting.sample_rate
         exact = calibrate.noise_multiplier(target, sample_rate=rate, **of_run, **shared)
-        shown = [float(at_most(exact, 4)), float(at_most(exact, 6)), exact]
+        shown = [*(float(at_most(exact, n).replace(",", "")) for n in (4, 6)), exact]
     else:
         noise = setting.noise_multiplier
         exact = calibrate.sample_rate(target, noise_multiplier=noise, **of_run, **shared)
-        shown = [float(at_least(exact, 4)), float(at_least(exact, 6)), exact]
+        shown = [*(float(at_least(exact, n).replace(",", "")) for n in (4, 6)), exact]
     for value in shown:
         spent = accountant(setting.filled(value).run.ledger, delta=delta)
         if spent.epsilon <= target:
             return Solution(value, spent.epsilon, spent.lower)
     raise ArithmeticError(
-        f"no value near {shown[-1]:g} was priced at or under epsilon {target:g}"
+        f"no value near {shown[-1]:g} was priced at or under epsilon {short(target)}"
     )
 
 
@@ -339,7 +346,7 @@ def _drawn(setting: CalibrationSetting, name: str, curve: list, points: list) ->
     for axis in (ax.xaxis, ax.yaxis):
         plots.plain(axis)
     ax.fill_between(xs, ys, ax.get_ylim()[1], color=colours[0], alpha=0.1, linewidth=0)
-    enough = f"epsilon <= {setting.target_epsilon:g}: enough noise"
+    enough = f"epsilon <= {short(setting.target_epsilon)}: enough noise"
     ax.text(0.02, 0.97, enough, va="top", fontsize=9, transform=ax.transAxes)
     if points:
         px, py = ([pair[i] for pair in points] for i in (0, 1))

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dpkit.common import plots
+from dpkit.common.show import short
 from dpkit.privacy import Release, SampledGaussian, conversions, pld, rdp
 from dpkit.privacy.mechanisms import Mechanism
 
@@ -61,7 +62,7 @@ def draw_by_step(
     """RDP's epsilon after many numbers of steps, and PLD's (steps, lower, upper) after a few."""
     few, lower, upper = zip(*pairs, strict=True)
     lines: Any = {"RDP": curve, "PLD": (few, upper)}
-    plots.lines(ax, lines, x="steps", y=f"epsilon at delta {delta:g}")
+    plots.lines(ax, lines, x="steps", y=f"epsilon at delta {short(delta)}")
     colour = plots.MEANINGS["PLD"]
     ax.scatter(few, upper, s=14, color=colour)
     ax.fill_between(few, lower, upper, color=colour, alpha=0.3, linewidth=0)

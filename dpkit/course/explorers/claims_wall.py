@@ -17,7 +17,7 @@ import ipywidgets as widgets
 
 from dpkit import papers
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most
+from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.controls import choice, control
 from dpkit.course.explorers.explorer import FINE, Explorer
 from dpkit.papers import claims
@@ -146,12 +146,12 @@ class ClaimsWall(Explorer):
         # the statement belongs to the curve where the curve ends at what is compared with it
         if claim.stated is not None and math.isclose(ys[-1], result["computed"], rel_tol=1e-6):
             shown["stated"] = ([xs[0], xs[-1]], [claim.stated] * 2)
-            stated = f" Stated is {claim.stated:.6g}."
+            stated = f" Stated is {short(claim.stated)}."
         figure, (ax,) = plots.figure(width=6.4, height=3.2, **ROOM)
         plots.lines(ax, shown, x=curve.x_name, y=curve.y_name)
         words = (
-            f"{curve.y_name} from {computed(claim, ys[0])} at {curve.x_name} {xs[0]:g} to "
-            f"{computed(claim, ys[-1])} at {curve.x_name} {xs[-1]:g}.{stated}"
+            f"{curve.y_name} from {computed(claim, ys[0])} at {curve.x_name} {short(xs[0])} to "
+            f"{computed(claim, ys[-1])} at {curve.x_name} {short(xs[-1])}.{stated}"
         )
         return plots.picture(figure, words[:1].upper() + words[1:])
 
@@ -377,9 +377,9 @@ def stated(claim: Claim) -> str:
     """What is said in numbers, and how the computed value relates to it."""
     if claim.stated is None:
         return "no number"
-    within = f", within {claim.tolerance:g}" if claim.tolerance else ""
+    within = f", within {short(claim.tolerance)}" if claim.tolerance else ""
     relation = "" if claim.kind == "unchecked" else f"{claim.kind} "
-    return f"{relation}{claim.stated:.10g}{within}"
+    return f"{relation}{short(claim.stated, 10)}{within}"
 
 
 def computed(claim: Claim, value: float) -> str:
@@ -392,7 +392,7 @@ def computed(claim: Claim, value: float) -> str:
         return at_least(value)
     if claim.kind == "equals" and claim.tolerance:  # a digit more than the comparison needs
         value = round(value, 1 - math.floor(math.log10(claim.tolerance)))
-    return f"{value:.10g}" if claim.kind == "equals" else f"{value:.4g}"
+    return short(value, 10) if claim.kind == "equals" else short(value, 4)
 
 
 def _text(name: str, cells: dict[str, str], size: int = 100) -> str:

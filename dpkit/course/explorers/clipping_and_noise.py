@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle, Rectangle
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most
+from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.controls import choice, control, logarithmic
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Gaussian, Release, gdp
@@ -116,7 +116,8 @@ class ClippingAndNoise(Explorer):
         claim = f", not the {claimed} that is claimed" if result["rule"] == WRONG else ""
         return (
             f"This record moves the {'mean' if result['rule'] == WRONG else 'sum'} by "
-            f"{result['moved']:.3g}; one step costs epsilon {proven} at delta {DELTA:g}{claim}."
+            f"{result['moved']:.3g}; one step costs epsilon {proven} at delta "
+            f"{short(DELTA)}{claim}."
         )
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -133,7 +134,7 @@ class ClippingAndNoise(Explorer):
             ("any record moves it by at most (sensitivity)", *sensitivity),
             ("noise standard deviation, each coordinate", noise_std, noise_std),
             ("noise multiplier of what is released", *noise),
-            (f"epsilon of one step, delta {DELTA:g} (exact)", *epsilon),
+            (f"epsilon of one step, delta {short(DELTA)} (exact)", *epsilon),
             ("share of examples that are clipped", clipped, clipped),
         ]
         notes = (_note(result), "A record is added or removed, no sampling.")

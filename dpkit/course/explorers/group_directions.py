@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most, counted, interval
+from dpkit.common.show import Table, at_least, at_most, counted, interval, short
 from dpkit.course.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.course.explorers.controls import choice, logarithmic, whole
 from dpkit.course.explorers.explorer import Explorer
@@ -37,7 +37,7 @@ COUNTS = tuple(int(n) for n in np.geomspace(10, MOST_SHOWN, 31))  # of the curve
 DRAWS, SEED = 150, 5  # of the noise, the same each time but for its size
 NAMES = {"claimed, Thm 4.1": "alone", "proven, together": "together", "charged": "charge"}
 ALONE, TOGETHER, CHARGE = plots.colours(NAMES).values()
-HEADINGS = (f"epsilon at delta {DELTA:g} of", "value", "by", "assumes", "finding")
+HEADINGS = (f"epsilon at delta {short(DELTA)} of", "value", "by", "assumes", "finding")
 BY_RDP = "RDP, classic, the paper's orders"
 PARTS = (
     "Parallel composition is for disjoint parts of the data. Groups are parts of the parameters: "
@@ -148,7 +148,7 @@ class GroupDirections(Explorer):
         return (
             f"The code charges epsilon {at_most(result['charge'], 3)}; "
             f"{_together(result['groups'])} cost {interval(*result['pair'], digits=3)} at delta "
-            f"{DELTA:g}."
+            f"{short(DELTA)}."
         )
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -171,7 +171,9 @@ class GroupDirections(Explorer):
         ]
         proven = "proven from both sides" if math.isfinite(pair[1]) else "no bound found"
         if result["effective"] < LEAST_CERTIFIED:
-            proven = f"not computed: noise below {LEAST_CERTIFIED:g} of what a record moves"
+            proven = (
+                f"not computed: noise below {short(LEAST_CERTIFIED)} of what a record moves"
+            )
         rows.append((f"{_together(k)}: certified", interval(*pair), "PLD", moves, proven))
         run = (
             f"All of {result['steps']} critic steps, add-remove, Poisson batches at rate "
@@ -295,7 +297,9 @@ def _draw_by_iteration(ax: Axes, result: dict[str, Any]) -> None:
     ax.set(xlim=(0, counts[-1]), ylim=(bottom, top))
     shown = "left", "bottom", "labelleft", "labelbottom"
     ax.tick_params(which="both", **dict.fromkeys(shown, False))  # until they are few and plain
-    plots.lines(ax, curves, x="iterations", y=f"epsilon at delta {DELTA:g}", y_scale="log")
+    plots.lines(
+        ax, curves, x="iterations", y=f"epsilon at delta {short(DELTA)}", y_scale="log"
+    )
     few = (1.0,) if top > 1000 * bottom else (1.0, 2.0, 5.0)
     plots.plain(ax.yaxis, subs=few, numticks=8)
     ax.tick_params(**dict.fromkeys(shown, True))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most, counted, interval
+from dpkit.common.show import Table, at_least, at_most, counted, interval, short
 from dpkit.course.explorers.certified import certified, finding
 from dpkit.course.explorers.controls import choice, logarithmic, number, whole
 from dpkit.course.explorers.explorer import Explorer
@@ -122,9 +122,9 @@ class LossNoise(Explorer):
         multiplier = noise_std / sensitivity if sensitivity else math.inf
         if not LEAST_MULTIPLIER <= multiplier <= MOST_MULTIPLIER:
             raise ValueError(
-                f"noise over sensitivity must lie in [{LEAST_MULTIPLIER}, {MOST_MULTIPLIER:g}], "
-                f"and largest_loss {largest_loss:g} at noise_std {noise_std:g} makes it "
-                f"{multiplier:.3g}; change one of the two"
+                f"noise over sensitivity must lie in [{LEAST_MULTIPLIER}, "
+                f"{short(MOST_MULTIPLIER)}], and largest_loss {short(largest_loss)} at noise_std "
+                f"{short(noise_std)} makes it {short(multiplier, 3)}; change one of the two"
             )
         rate, rounds = batch / records, round(iterations)
         releases = discriminator_steps * rounds
@@ -150,7 +150,8 @@ class LossNoise(Explorer):
         theorem = _value(result["theorem_4"], 3)
         return (
             f"Theorem 4 says epsilon {theorem}; publishing the noised losses costs "
-            f"{interval(*result['pair'], digits=3)} at delta {DELTA:g}; training has no finite one."
+            f"{interval(*result['pair'], digits=3)} at delta {short(DELTA)}; training has no "
+            "finite one."
         )
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -158,11 +159,12 @@ class LossNoise(Explorer):
         each, every = (
             counted(result[name], "release") for name in ("discriminator_steps", "releases")
         )
-        ratio = f"C / batch (eq. 13); noise over sensitivity: {result['noise_multiplier']:.4g}"
+        ratio = short(result["noise_multiplier"], 4)
+        ratio = f"C / batch (eq. 13); noise over sensitivity: {ratio}"
         theorem_2 = _verdict(result, "theorem_2", "pair_each")
         theorem_4, eq_23 = (_verdict(result, name, "pair") for name in ("theorem_4", "eq_23"))
         rows = [
-            ("sensitivity", f"{result['sensitivity']:.4g}", ratio),
+            ("sensitivity", short(result["sensitivity"], 4), ratio),
             ("Theorem 1: 1 release", _value(result["theorem_1"]), _of_theorem_1(result)),
             (f"Theorem 2: {each}", _value(result["theorem_2"]), theorem_2),
             (f"certified: {each}", interval(*result["pair_each"]), "of noised losses"),
@@ -171,14 +173,15 @@ class LossNoise(Explorer):
             (f"certified: {every}", interval(*result["pair"]), "of noised losses"),
             (
                 "training by Algorithm 1",
-                f"{result['training']:g}",
+                short(result["training"]),
                 "no guarantee at any noise",
             ),
         ]
         run = (
-            f"Theorem 1: Renyi divergence in nats; the others: epsilon at delta {DELTA:g}, which "
-            "Theorem 4 keeps for the sum; eq. 23 leaves the sensitivity out. Poisson batches at "
-            f"rate {result['sample_rate']:.4g}, add-remove: the densities of Theorem 1's proof."
+            f"Theorem 1: Renyi divergence in nats; the others: epsilon at delta {short(DELTA)}, "
+            "which Theorem 4 keeps for the sum; eq. 23 leaves the sensitivity out. Poisson "
+            f"batches at rate {short(result['sample_rate'], 4)}, add-remove: the densities of "
+            "Theorem 1's proof."
         )
         return Table(HEADINGS, rows, (run, CONDITIONAL, CONSTANT))
 
@@ -189,13 +192,13 @@ class LossNoise(Explorer):
         _draw_by_noise(left, result)
         _draw_by_order(right, result)
         words = (
-            f"Left: at noise {result['noise_std']:.3g}, of "
+            f"Left: at noise {short(result['noise_std'], 3)}, of "
             f"{counted(result['releases'], 'release')}, Theorem 4 gives "
             f"{_value(result['theorem_4'], 3)} and eq. 23 {_value(result['eq_23'], 3)}; publishing "
             f"the noised losses costs {interval(*result['pair'], digits=3)}, and training as the "
             "algorithm reads has no finite epsilon. Right: Theorem 1 bounds the exact divergence "
-            f"of one release {_up_to(result)}; at order {result['order']:.3g} it gives "
-            f"{result['theorem_1']:.3g}, and {result['exact']:.3g} is exact."
+            f"of one release {_up_to(result)}; at order {short(result['order'], 3)} it gives "
+            f"{short(result['theorem_1'], 3)}, and {short(result['exact'], 3)} is exact."
         )
         return plots.picture(figure, words)
 
@@ -251,15 +254,18 @@ def _verdict(result: dict[str, Any], name: str, pair: str) -> str:
     if value is None:
         spent = result["theorem_1"] ** 2 * result["discriminator_steps"]
         return (
-            f"its condition fails: log(1/delta) {-math.log(DELTA):.4g} < eps^2 n_d {spent:.4g}"
+            f"its condition fails: log(1/delta) {-math.log(DELTA):.4g} < eps^2 n_d "
+            f"{short(spent, 4)}"
         )
     return finding(value, result[pair])
 
 
 def _of_theorem_1(result: dict[str, Any]) -> str:
     which = "above" if result["theorem_1"] >= result["exact"] else "below"
-    order = f"order {result['order']:.4g}"
-    return f"{which} the exact {result['exact']:.4g} at {order}; a bound {_up_to(result)}"
+    order = f"order {short(result['order'], 4)}"
+    return (
+        f"{which} the exact {short(result['exact'], 4)} at {order}; a bound {_up_to(result)}"
+    )
 
 
 def _up_to(result: dict[str, Any]) -> str:
@@ -286,7 +292,7 @@ def _draw_by_noise(ax: Any, result: dict[str, Any]) -> None:
         CERTIFIED: (noises, upper),
         EQ_23: (noises, [one["eq_23"] for one in at]),
     }
-    colours = _log_lines(ax, curves, x="noise σ", y=f"epsilon at delta {DELTA:g}")
+    colours = _log_lines(ax, curves, x="noise σ", y=f"epsilon at delta {short(DELTA)}")
     ax.fill_between(
         noises, lower, upper, color=colours.get(CERTIFIED, "none"), alpha=0.3, linewidth=0
     )

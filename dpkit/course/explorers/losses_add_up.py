@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_most, counted, interval
+from dpkit.common.show import Table, at_most, counted, interval, short
 from dpkit.course.explorers.controls import DELTA, logarithmic, run_input, sample_rate_control
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import SampledGaussian, pld
@@ -110,7 +110,7 @@ class LossesAddUp(Explorer):
         verdict = "the same"
         if not low <= bell <= high:
             verdict = f"{'too small' if bell < low else 'larger'}, {bell:.4g}"
-        return f"{price} at delta {delta:g}; by its bell curve it would be {verdict}."
+        return f"{price} at delta {short(delta)}; by its bell curve it would be {verdict}."
 
     def table(self, result: dict[str, Any]) -> Table:
         """Moments of the sum, and what follows from them."""
@@ -130,7 +130,7 @@ class LossesAddUp(Explorer):
                 "than the certified epsilon",
             ),
         ]
-        run = f"{result['run'].steps:,} steps, delta {delta:g}, add-remove, Poisson batches."
+        run = f"{result['run'].steps:,} steps, delta {short(delta)}, add-remove, Poisson batches."
         return Table(("what", "value", "note"), rows, (run, PICTURE))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:

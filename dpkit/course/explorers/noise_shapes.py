@@ -10,7 +10,7 @@ from matplotlib.patches import Ellipse
 from matplotlib.patheffects import withStroke
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_most
+from dpkit.common.show import Table, at_most, short
 from dpkit.course.explorers.controls import control, logarithmic
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.adadp.example import (
@@ -163,8 +163,8 @@ class NoiseShapes(Explorer):
         shapes = result["shapes"]
         best = max(shape.cosine for shape in shapes)
         return (
-            f"At one price, epsilon {at_most(shapes[0].price.epsilon, 3)} at delta {DELTA:g}, the "
-            f"direction is kept best by: {_best(result)} (mean cosine {best:.3f})."
+            f"At one price, epsilon {at_most(shapes[0].price.epsilon, 3)} at delta {short(DELTA)}, "
+            f"the direction is kept best by: {_best(result)} (mean cosine {best:.3f})."
         )
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -183,8 +183,9 @@ class NoiseShapes(Explorer):
         ]
         price = result["shapes"][0].price
         notes = (
-            f"Epsilon of one release at delta {DELTA:g}, {price.adjacency}, by {price.method}. It "
-            "follows from H = sum s_i^2 / sigma_i^2 alone (Lemma 1), so all shapes cost the same.",
+            f"Epsilon of one release at delta {short(DELTA)}, {price.adjacency}, by "
+            f"{price.method}. It follows from H = sum s_i^2 / sigma_i^2 alone (Lemma 1), so all "
+            "shapes cost the same.",
             "Variance is of both coordinates together; mean cosine: between the value and the "
             f"noisy value. Best of the four: {_best(result)}.",
             PRINTED,
@@ -203,7 +204,7 @@ class NoiseShapes(Explorer):
         words = (
             f"Left: the value {result['values']} and one standard deviation of noise around it: "
             f"{', '.join(sizes)}. Right: the mean cosine, {', '.join(cosines)}. Each costs epsilon "
-            f"{at_most(shapes[0].price.epsilon, 3)} at delta {DELTA:g}. Best: {_best(result)}."
+            f"{at_most(shapes[0].price.epsilon, 3)} at delta {short(DELTA)}. Best: {_best(result)}."
         )
         return plots.picture(figure, words)
 

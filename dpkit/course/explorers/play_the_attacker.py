@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from scipy.special import betaincinv, ndtr
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most
+from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.controls import choice, control, logarithmic, whole
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Gaussian, Guarantee, Release, gdp
@@ -155,7 +155,7 @@ class PlayTheAttacker(Explorer):
 
     def says(self, result: dict[str, Any]) -> str:
         """What the guesses prove, beside the release's own epsilon."""
-        true = f"the release's is {at_most(result['true'].epsilon, 3)} at delta {DELTA:g}"
+        true = f"the release's is {at_most(result['true'].epsilon, 3)} at delta {short(DELTA)}"
         if not result["guesses"]:
             return f"Is the record in? Your guesses prove no epsilon yet; {true}."
         you = result["you"]
@@ -166,7 +166,7 @@ class PlayTheAttacker(Explorer):
         """What is seen now, both scores, and both epsilons."""
         played, you, best = len(result["guesses"]), result["you"], result["best"]
         chance = f"{100 * result['chance']:.1f} % of all rounds on average"
-        proven = f"at delta {DELTA:g}, add-remove; proven, no attacker's is larger"
+        proven = f"at delta {short(DELTA)}, add-remove; proven, no attacker's is larger"
         rows = [
             *_last(result),
             _now(result),

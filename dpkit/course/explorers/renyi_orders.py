@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_most
+from dpkit.common.show import Table, at_most, short
 from dpkit.course.explorers.controls import DELTA, RunInput, run_controls, run_input
 from dpkit.course.explorers.explorer import LATER, Explorer
 from dpkit.papers.claims import OPACUS_ORDERS
@@ -59,8 +59,9 @@ class RenyiOrders(Explorer):
         (_, _, least, order), (_, _, capped, _), *_ = result["rows"]
         more = _more(capped, least)
         return (
-            f"Order {order:.4g} decides: epsilon {at_most(least)} at delta {result['delta']:g}; "
-            f"orders 2 to 64 alone prove {at_most(capped)}{f', {more} more' if more else ''}."
+            f"Order {order:.4g} decides: epsilon {at_most(least)} at delta "
+            f"{short(result['delta'])}; orders 2 to 64 alone prove "
+            f"{at_most(capped)}{f', {more} more' if more else ''}."
         )
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -81,8 +82,8 @@ class RenyiOrders(Explorer):
         rows.append(("optimal", "as drawn", epsilon, f"{order:.4g}" if order else "", ""))
         (step, steps), delta = result["run"], result["delta"]
         note = (
-            f"{steps} steps, delta {delta:g}, {step.adjacency}, Poisson batches. Each is proven; "
-            "at every order, optimal <= improved <= classic."
+            f"{steps:,} steps, delta {short(delta)}, {step.adjacency}, Poisson batches. Each is "
+            "proven; at every order, optimal <= improved <= classic."
         )
         opacus = "Opacus' default list: 1.1 to 10.9 by tenths, 12 to 63."
         return Table(HEADINGS, rows, (note, opacus))
@@ -118,7 +119,9 @@ class RenyiOrders(Explorer):
         top = SHOWN * (least if least > 0 else float(curves["classic"].min()))
         kept = {name: values <= top for name, values in curves.items()}
         drawn = {name: (orders[k], curves[name][k]) for name, k in kept.items() if k.any()}
-        plots.lines(right, drawn, x="order", y=f"epsilon (nats) at delta {result['delta']:g}")
+        plots.lines(
+            right, drawn, x="order", y=f"epsilon (nats) at delta {short(result['delta'])}"
+        )
         right.set(ylim=(0, top))
         right.set_title(y=1.0, label="Epsilon by order")
         right.plot(order, least, "o", color=plots.COLOURS[1], zorder=3)

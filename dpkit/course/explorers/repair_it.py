@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import ipywidgets as widgets
 
 from dpkit.common import plots
-from dpkit.common.show import Table, at_most, interval
+from dpkit.common.show import Table, at_most, interval, short
 from dpkit.course.explorers.certified import certified
 from dpkit.course.explorers.controls import control
 from dpkit.course.explorers.explorer import Explorer
@@ -18,8 +18,8 @@ HEADINGS = ("correction", "because", "epsilon with it and those above")
 CLAIMED, DELTA = SETTINGS.target_epsilon, SETTINGS.target_delta
 LEAST_SHOWN = 5.0
 METHOD = (
-    f"Add-remove, delta {DELTA:g}, by the paper's own method: RDP of Poisson batches, the classic "
-    "conversion, the orders of its code."
+    f"Add-remove, delta {short(DELTA)}, by the paper's own method: RDP of Poisson batches, the "
+    "classic conversion, the orders of its code."
 )
 
 
@@ -79,11 +79,10 @@ class RepairIt(Explorer):
                 "No finite epsilon: labels of the private batch reach the generator unnoised."
             )
         if not count:
-            return f"Claimed and charged: epsilon {at_most(epsilon)} at delta {DELTA:g}."
+            return f"Claimed and charged: epsilon {at_most(epsilon)} at delta {short(DELTA)}."
         counted = f"{count} correction{'s' if count > 1 else ''}"
-        return (
-            f"With {counted}: epsilon {at_most(epsilon)} at delta {DELTA:g}, not {CLAIMED:g}."
-        )
+        proven = f"epsilon {at_most(epsilon)} at delta {short(DELTA)}"
+        return f"With {counted}: {proven}, not {CLAIMED:g}."
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each correction."""
@@ -121,7 +120,7 @@ class RepairIt(Explorer):
         ax.axvline(CLAIMED, color=plots.MEANINGS["claimed"], linestyle="--", linewidth=1.5)
         ax.set_yticks(range(len(CORRECTIONS) + 1), [*rows, *[""] * (6 - len(rows))])
         ax.set(xscale="log", xlim=(LEAST_SHOWN, top), ylim=(5.6, -0.6))
-        ax.set_xlabel(f"epsilon at delta {DELTA:g}; dashed: claimed, {CLAIMED:g}")
+        ax.set_xlabel(f"epsilon at delta {short(DELTA)}; dashed: claimed, {CLAIMED:g}")
         plots.plain(ax.xaxis, subs=(1,))
         words = "; ".join(f"{name}: {at_most(value)}" for name, value in rows.items())
         return plots.picture(figure, f"Epsilon, claimed {CLAIMED:g}. {words}.")

@@ -8,7 +8,7 @@ import ipywidgets as widgets
 import numpy as np
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_most
+from dpkit.common.show import Table, at_most, short
 from dpkit.course.explorers.controls import choice, control
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.comparison.tables import EPSILONS, TITLES, run_name
@@ -77,7 +77,7 @@ class SamplesByEpsilon(Explorer):
         proven = at_most(max(one["epsilon_proven"] for one in runs), 3)
         right = f"a classifier trained on it is right {_accuracy(runs)[0]:.1f} % of the time"
         delta = runs[0]["delta"]
-        return f"{TITLES[result['method']]}: {right}, for epsilon {proven} at delta {delta:g}."
+        return f"{TITLES[result['method']]}: {right}, for epsilon {proven} at delta {short(delta)}."
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each epsilon that is stored."""
@@ -88,7 +88,7 @@ class SamplesByEpsilon(Explorer):
             rows.append((proven, f"{middle:.1f}", str(len(runs)), f"{low:.1f} to {high:.1f}"))
         runs = result["runs"][result["epsilon"]]
         title = TITLES[result["method"]]
-        note = f"{title}; delta {runs[0]['delta']:g}, {runs[0]['adjacency']}, by PLD."
+        note = f"{title}; delta {short(runs[0]['delta'])}, {runs[0]['adjacency']}, by PLD."
         return Table(HEADINGS, rows, (note, ACCURACY))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most
+from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.certified import GAP, draw_by_step
 from dpkit.course.explorers.controls import (
     DELTA,
@@ -101,9 +101,8 @@ class Schedules(Explorer):
 
     def says(self, result: dict[str, Any]) -> str:
         """What the schedule costs, and which constant noise costs the same."""
-        price = (
-            f"This noise costs epsilon {at_most(result['pld'])} at delta {result['delta']:g}"
-        )
+        proven, delta = at_most(result["pld"]), short(result["delta"])
+        price = f"This noise costs epsilon {proven} at delta {delta}"
         if result["kind"] == "constant" or not math.isfinite(result["alike"]):
             return f"{price}."
         return (
@@ -128,8 +127,8 @@ class Schedules(Explorer):
             "which can only cost more, and up for what epsilon is at least."
         )
         run = (
-            f"{result['steps']} steps at sample rate {result['sample_rate']:.4g}, delta "
-            f"{result['delta']:g}, add-remove, Poisson batches."
+            f"{result['steps']:,} steps at sample rate {result['sample_rate']:.4g}, delta "
+            f"{short(result['delta'])}, add-remove, Poisson batches."
         )
         return Table(("quantity", "value", "what it is"), rows, (run, priced, ADAPTIVE))
 
@@ -164,7 +163,7 @@ class Schedules(Explorer):
         draw_by_step(right, (counts, spent), pairs, result["delta"])
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
-            f"last of {steps} steps; a constant noise of {_alike(result)} costs the "
+            f"last of {steps:,} steps; a constant noise of {_alike(result)} costs the "
             f"same by RDP. Right: epsilon after all steps is {at_most(result['rdp'], 3)} by RDP, "
             f"between {at_least(result['lower'], 3)} and {at_most(result['pld'], 3)} by PLD."
         )

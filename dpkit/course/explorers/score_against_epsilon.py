@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from dpkit.common import checks, plots
 from dpkit.common.records import SCALES
-from dpkit.common.show import Table, at_least, at_most, interval
+from dpkit.common.show import Table, at_least, at_most, interval, short
 from dpkit.course.explorers.controls import choice, whole
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.course.explorers.score_against_epsilon_numbers import (
@@ -116,8 +116,8 @@ class ScoreAgainstEpsilon(Explorer):
         row = result["rows"][0]
         return (
             f"{result['what'].capitalize()} {row.value:g}: epsilon {at_most(row.charged.epsilon)} "
-            f"is charged, {at_most(row.proven.epsilon)} is proven at delta {DELTA:g}; the score is "
-            "the same."
+            f"is charged, {at_most(row.proven.epsilon)} is proven at delta {short(DELTA)}; the "
+            "score is the same."
         )
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -162,7 +162,7 @@ def _order(row: ScoreRow) -> str:
 
 def _notes(result: dict[str, Any]) -> list[str]:
     rows: list[ScoreRow] = result["rows"]
-    at = f"Read up to step {result['steps']}; every epsilon at delta {DELTA:g}."
+    at = f"Read up to step {result['steps']:,}; every epsilon at delta {short(DELTA)}."
     if result["asked"] > result["end"]:
         at += f" The shortest run of this figure ends at step {result['end']}: all are read there."
     notes = [at, LESSON, *_scores_noted(result)]
@@ -235,7 +235,7 @@ def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
     }
     colours: Colours = dict(zip(drawn, plots.COLOURS, strict=False))
     ax.set_xscale("log")
-    label = f"epsilon at delta {DELTA:g}, {SHORT[result['axis']]}"
+    label = f"epsilon at delta {short(DELTA)}, {SHORT[result['axis']]}"
     named = {f"{value:g}": (epsilons[value], drawn[value].scores) for value in drawn}
     ax.margins(y=0.12)
     every = np.concatenate(list(epsilons.values()))
@@ -322,7 +322,7 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
     for place, row in enumerate(rows):
         score = "" if row.score is None else f"\nscore {row.score:.2f}"
         ax.text(-0.02, place, f"{result['what']} {row.value:g}{score}", fontsize=9, **beside)
-    ax.set_xlabel(f"epsilon at delta {DELTA:g}")
+    ax.set_xlabel(f"epsilon at delta {short(DELTA)}")
     _plain(ax.xaxis)
     keys: list[Any] = [
         Line2D(

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from scipy.special import ndtr
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most, counted, interval
+from dpkit.common.show import Table, at_least, at_most, counted, interval, short
 from dpkit.course.explorers.controls import DELTA, logarithmic, whole
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, pld, shuffled
@@ -100,7 +100,8 @@ class ShuffledOrPoisson(Explorer):
         low, high = result["shuffled"]
         return (
             f"One pass by chance costs epsilon {interval(*result['poisson'], digits=3)}, shuffled "
-            f"{at_least(low, 3)} at least at delta {result['delta']:g}: charge {at_most(high, 3)}."
+            f"{at_least(low, 3)} at least at delta {short(result['delta'])}: charge "
+            f"{at_most(high, 3)}."
         )
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -117,7 +118,7 @@ class ShuffledOrPoisson(Explorer):
             ),
             ("largest sum is the record's", share, "of all draws, shuffled"),
         ]
-        note = f"{result['batches']} batches, one pass, delta {result['delta']:g}."
+        note = f"{result['batches']:,} batches, one pass, delta {short(result['delta'])}."
         return Table(HEADINGS, rows, (note, WORST))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:

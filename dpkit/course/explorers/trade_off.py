@@ -132,7 +132,9 @@ class TradeOff(Explorer):
             ("line that binds", line, why),
             (f"point ({alpha:.4g}, {result['beta']:.4g})", verdict, _SAYS[verdict]),
         ]
-        run = f"{result['run'].steps} steps, {result['run'].step.adjacency}, Poisson batches."
+        run = (
+            f"{result['run'].steps:,} steps, {result['run'].step.adjacency}, Poisson batches."
+        )
         return Table(HEADINGS, rows, (run, MEASURED))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:

@@ -6,7 +6,7 @@ import typer
 
 from dpkit.commands.output import AsJson, print_json
 from dpkit.common import checks
-from dpkit.common.show import Table, at_least, at_most
+from dpkit.common.show import Table, at_least, at_most, short
 
 app = typer.Typer(
     help="Attack systems: the epsilon measured beside the epsilon proven.",
@@ -99,7 +99,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     measured = row["measured"]
     return (
         row["target"],
-        *("-" if row[name] is None else f"{row[name]:.4g}" for name in ("claimed", "charged")),
+        *("-" if row[one] is None else short(row[one], 4) for one in ("claimed", "charged")),
         "-" if row["proven"] is None else _epsilon(row["proven"], at_most),
         "not yet" if measured is None else _measured(measured),
         "-" if row["trials"] is None else f"{row['trials']:,}",
@@ -119,13 +119,13 @@ def _sentence(row: dict[str, Any]) -> str:
     name = "charged" if row["claimed"] is None else "claimed"
     said = row[name]
     shown = [f"{row['target']}: {row['says']}", f"Attack: {row['attack']}"]
-    epsilons = [] if said is None else [f"{name} {said:.4g}"]
+    epsilons = [] if said is None else [f"{name} {short(said, 4)}"]
     epsilons.append(f"proven {_epsilon(row['proven'], at_most)}")
     epsilons.append(f"measured {_measured(row['measured'])}")
     how = (
         f"{row['confidence']:.4g} confidence, {row['trials']:,} trials, {row['seconds']:.1f} s"
     )
-    asked = f"delta {row['delta']:g}, {row['adjacency']}"
+    asked = f"delta {short(row['delta'])}, {row['adjacency']}"
     shown.append(f"Epsilon: {', '.join(epsilons)} ({asked}; {how}; {row['method']})")
     if row["refuted"]:
         words = {"sequential": "the sequential test", "clopper_pearson": "Clopper-Pearson"}

@@ -298,7 +298,7 @@ def computed(task: Job) -> Row:
     numbers = (
         (key, value) for key, value in result.values.items() if isinstance(value, float)
     )
-    shown = ", ".join(f"{key} {value:.4g}" for key, value in numbers)
+    shown = ", ".join(f"{key} {checks.short(value, 4)}" for key, value in numbers)
     return {"record": str(path), "summary": f"{part.name}: {shown} ({seconds:.0f} s)"}
 
 

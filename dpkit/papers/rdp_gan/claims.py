@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpkit.common import checks
 from dpkit.common.records import describe
 from dpkit.papers.claims import Claim, Code, Evidence, Kind, MainRun, Measured
 from dpkit.papers.experiments import store
@@ -114,9 +115,10 @@ def decay_claim(decay: Decay, table: tuple[Decay, ...], column: StatedColumn) ->
         compute=partial(recomputed.scheduled_iterations, decay.schedule, column),
         curve=partial(recomputed.iterations_by_noise, decay),
         explanation="Computed by Theorem 4 at order 2, with eq. 13's sensitivity and batch 64. "
-        f"Whatever those are, the {decay.printed} iterations cost {recomputed.cost(decay):.3g} "
-        "times as much as the first one, and the three schedules' printed iterations between "
-        f"{min(costs):.3g} and {max(costs):.3g} times as much: no single budget ends all three, if "
+        f"Whatever those are, the {decay.printed} iterations cost "
+        f"{checks.short(recomputed.cost(decay), 3)} times as much as the first one, and the three "
+        f"schedules' printed iterations between {checks.short(min(costs), 3)} and "
+        f"{checks.short(max(costs), 3)} times as much: no single budget ends all three, if "
         't counts iterations from 0 (and "step" lowers the noise at every 100th).',
     )
 
@@ -163,7 +165,7 @@ CLAIMS: tuple[Claim, ...] = (
         believed=lambda difference: difference > 0,
         compute=lambda values: values["difference"],
         explanation="Two runs with the same seeds, with noise {noise_std:g} on the loss's value "
-        "and without, end with the same weights: the largest difference over all {weights:.0f} "
+        "and without, end with the same weights: the largest difference over all {weights:,.0f} "
         "weights is {difference:g}, while training moved them by up to {moved:.3f}. Such noise is "
         "a constant, which has no gradient.",
         evidence=_evidence(
@@ -486,8 +488,9 @@ CLAIMS: tuple[Claim, ...] = (
         stated=float(GENERATOR_STEPS),
         kind="at most",
         compute=partial(theorems.most_steps, STEP, delta=DELTA),
-        explanation=f"At noise 10 (Adult, batch 64, order 2) a step's Renyi epsilon is {STEP:.3g}, "
-        "not the 1 that the remark takes as its premise: the condition holds for this many steps.",
+        explanation="At noise 10 (Adult, batch 64, order 2) a step's Renyi epsilon is "
+        f"{checks.short(STEP, 3)}, not the 1 that the remark takes as its premise: the condition "
+        "holds for this many steps.",
         code=Code(
             was="n <= log(1 / delta) / eps^2\n# eps = 1",
             should="n <= log(1 / delta) / eps^2\n# eps = q a^2 dS^2 / (2 (a - 1) s^2), of a step",

@@ -127,8 +127,9 @@ def initial_noise(
     if not found.max() < MOST / (1 + 2 * tolerance):
         raise ValueError(
             f"no start of the schedule meets epsilon {target_epsilon} with noise multipliers in "
-            f"[{LEAST:g}, {MOST:g}]: from {found.max():g} to {found.min():g} they are not enough; "
-            "let the noise fall less, take fewer iterations or a higher target_epsilon"
+            f"[{checks.short(LEAST)}, {checks.short(MOST)}]: from {checks.short(found.max())} to "
+            f"{checks.short(found.min())} they are not enough; let the noise fall less, take fewer "
+            "iterations or a higher target_epsilon"
         )
     if not found.min() > LEAST * (1 + 2 * tolerance):
         raise ValueError(
@@ -170,8 +171,8 @@ def iterations_within(
     if bad.any():
         step = int(bad.argmax())
         raise ValueError(
-            f"step {step} of the schedule: noise_multiplier must lie in [{LEAST:g}, {MOST:g}], got "
-            f"{noises[step]}"
+            f"step {step} of the schedule: noise_multiplier must lie in [{checks.short(LEAST)}, "
+            f"{checks.short(MOST)}], got {noises[step]}"
         )
     priced: dict[int, Guarantee] = {}
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpkit.common.records import code_version, write_bytes
-from dpkit.common.show import at_most
+from dpkit.common.show import at_most, short
 from dpkit.papers.claims import OUTCOMES, check
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import Sweep
@@ -225,7 +225,7 @@ def text(value: Any) -> str:
         return f"{value:,}"
     if value == "inf" or (isinstance(value, float) and math.isinf(value)):
         return "none"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return short(value, 4) if isinstance(value, float) else str(value)
 
 
 class Ranged(NamedTuple):

@@ -73,7 +73,7 @@ def advanced(ledger: Releases, *, delta: float) -> Guarantee:
         # prod(1 - d_i) >= 1 - sum d_i
         value = compose(*_at(parts, -math.expm1((1 - share) * log_kept)), slack)
         if value < found:
-            found, method = value, f"{ADVANCED}, slack {share:g} of delta"
+            found, method = value, f"{ADVANCED}, slack {checks.short(share)} of delta"
     return ledger.guarantee(epsilon=found, delta=delta, method=method)
 
 

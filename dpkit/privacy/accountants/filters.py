@@ -144,8 +144,9 @@ class RenyiFilter:
             if cost is None or not self._fits(cost):
                 price = math.inf if cost is None or cost > FLOATS else float(cost)
                 raise OverBudget(
-                    f"{count} x {mechanism} costs {price:g} nats at order {self.order:g}, and "
-                    f"{self.remaining:g} of {self.budget:g} is left: take more noise, or stop"
+                    f"{count} x {mechanism} costs {checks.short(price)} nats at order "
+                    f"{self.order:g}, and {checks.short(self.remaining)} of "
+                    f"{checks.short(self.budget)} is left: take more noise, or stop"
                 )
             self._spent += cost
             self._assumptions.update(dict.fromkeys(mechanism.assumptions))
@@ -197,8 +198,9 @@ def budget(
     value = float(_budgets(rule, orders, target_epsilon, delta)[0])
     if not value > 0:
         raise ValueError(
-            f"order {order:g} converts no Renyi divergence to epsilon {target_epsilon} at delta "
-            f"{delta}; take a larger order, or best_order"
+            f"order {order:g} converts no Renyi divergence to epsilon "
+            f"{checks.short(target_epsilon)} at delta {checks.short(delta)}; take a larger order, "
+            "or best_order"
         )
     for _ in range(60):
         if _converted(rule, orders, value, delta) <= target_epsilon:
@@ -248,8 +250,9 @@ def best_order(
     best = int(np.argmin(found))
     if not 0 < found[best] < math.inf:
         raise ValueError(
-            f"at no order is the plan's share of epsilon {target_epsilon} at delta {delta} > 0 "
-            f"and finite (least: {found[best]}); change the ledger or the target"
+            f"at no order is the plan's share of epsilon {checks.short(target_epsilon)} at delta "
+            f"{checks.short(delta)} > 0 and finite (least: {found[best]}); change the ledger or "
+            "the target"
         )
     if orders is not None:
         return float(chosen[best])

@@ -373,7 +373,7 @@ class GroupSampledGaussian:
         check_noise(self.noise_multiplier)
         if not self.noise_multiplier <= MOST_NOISE:
             raise ValueError(
-                f"noise_multiplier must be at most {MOST_NOISE:g} for groups, got "
+                f"noise_multiplier must be at most {checks.short(MOST_NOISE)} for groups, got "
                 f"{self.noise_multiplier}: beyond it rounding matters; give a smaller multiplier"
             )
         checks.in_range(0, 1, sample_rate=self.sample_rate)

@@ -127,8 +127,8 @@ def test_numbers_within_explanations():
     for order in (6.27, 1.19):
         assert total(order) == pytest.approx(0.5, rel=0.005)
         assert f"only {total(order, MNIST) / total(order):.0%} of that" in said
-    assert "565265 weights is 0, while" in check(BY_NAME["loss-noise-changes-nothing"]).explanation
-    assert "6.25e-06" in BY_NAME["remark-3-condition"].explanation
+    assert "565,265 weights is 0, while" in check(BY_NAME["loss-noise-changes-nothing"]).explanation
+    assert "6.25e-6" in BY_NAME["remark-3-condition"].explanation
 
 
 # The proof and the tables.

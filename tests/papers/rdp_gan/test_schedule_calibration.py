@@ -208,7 +208,7 @@ RAW = {"release": lambda _: NoGuarantee("raw data"), "accountant": rdp.epsilon}
         (lambda: start_of(1.0, lambda s: lambda t: s * (1 - t)), "step 1 of .* got 0.0"),
         (
             lambda: start_of(1.0, exponential(0.06), iterations=1000),
-            TOO_LITTLE + r" epsilon 1.0 with noise multipliers in \[1e-09, 1e",
+            TOO_LITTLE + r" epsilon 1.0 with noise multipliers in \[1e-9, 1e",
         ),
         (lambda: start_of(1e-9, accountant=partial(rdp.epsilon, orders=[2])), "epsilon 1e-09"),
         (lambda: start_of(**RAW), TOO_LITTLE),
