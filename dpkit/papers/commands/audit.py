@@ -50,9 +50,8 @@ def run_target(
 
       python -m dpkit audit run dp_cgan/published
 
-    A measured epsilon above the claimed or charged one refutes it; "none fits" says that no finite
-    one does. It is above the proven one for 5 % of seeds at most. An attack that finds little
-    proves nothing.
+    A measured epsilon above the claimed or charged one refutes it; "no finite epsilon" refutes
+    all. At most 5 % of seeds measure more than is proven. A weak attack proves nothing.
     """
     from dpkit.papers.targets import chosen, results
 
@@ -112,7 +111,7 @@ def _epsilon(value: float | str, rounded: Any) -> str:
 
 
 def _measured(value: float | str) -> str:
-    return "none fits" if value == "inf" else at_least(float(value))
+    return "no finite epsilon" if value == "inf" else at_least(float(value))
 
 
 def _sentence(row: dict[str, Any]) -> str:
