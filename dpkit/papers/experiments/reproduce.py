@@ -95,19 +95,22 @@ class Job(NamedTuple):
 
 
 class PartsFailed(RuntimeError):
-    """Some parts could not be computed; all others are stored.
+    """Some parts could not be computed; the others are stored.
 
     failures: what went wrong, by the part's label.
     """
 
     def __init__(self, failures: Mapping[str, BaseException], parts: int) -> None:
         self.failures = dict(failures)
-        told = {one: f"{type(error).__name__}: {error}" for one, error in failures.items()}
-        named = [f"{label} ({words.removesuffix(': ')})" for label, words in told.items()]
-        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        causes: dict[str, str] = {}  # each with the first part that it stopped
+        for label, error in failures.items():
+            causes.setdefault(f"{type(error).__name__}: {error}".removesuffix(": "), label)
+        named = [f"{label} ({words})" for words, label in causes.items()][:NAMED]
+        more = f" and {len(failures) - len(named)} more" if len(failures) > len(named) else ""
         super().__init__(
-            f"{len(named)} of {parts} parts failed: {'; '.join(named[:NAMED])}{more}. The others "
-            "are stored; the same command computes only what is missing"
+            f"{len(failures)} of {parts} parts failed: {'; '.join(named)}{more}. "
+            f"{'The others are stored; the' if len(failures) < parts else 'The'} same command "
+            "computes only what is missing"
         )
 
     def format_message(self) -> str:
