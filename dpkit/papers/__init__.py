@@ -31,7 +31,7 @@ def named(name: str, among: tuple[ModuleType, ...] | None = None) -> ModuleType:
     papers = {paper.NAME: paper for paper in (PAPERS if among is None else among)}
     if name in papers:
         return papers[name]
-    known = ", ".join(papers)
+    known = ", ".join(papers).replace("ledger", "ledger (later literature)")
     raise ValueError(f"paper must be one of {known}; got {name!r}")
 
 

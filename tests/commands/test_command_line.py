@@ -110,11 +110,15 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
             "--epsilon 3.08 is out of reach: by these orders no noise brings epsilon below 3.088",
         ),
         ("noise --epsilon .35 --accountant moments", "below 0.3598; take accountant pld"),
-        ("claims --paper unknown", f"paper must be one of {NAMES}, ledger; got 'unknown'"),
+        (
+            "claims --paper unknown",
+            f"paper must be one of {NAMES}, ledger (later literature); got 'unknown'",
+        ),
+        ("claims dp_cgan/label-lek", "is unknown; did you mean 'dp_cgan/label-leak'? known: "),
         ("reproduce unknown table_1", f"paper must be one of {NAMES}, comparison; got 'unknown'"),
         pytest.param("reproduce dp_cgan table_99", "table must be one of", marks=pytest.mark.torch),
         ("reproduce dp_cgan table_1 --seeds 0", "seeds must be an integer >= 1, got 0"),
-        ("reproduce", "give a paper, such as dp_cgan, or --all for all of them"),
+        ("reproduce", "give a paper, such as dp_cgan, or --all"),
         ("reproduce dp_cgan table_1 --all", "table cannot be given with --all"),
         ("reproduce --all --parts a --reprice", "parts and reprice cannot be given with --all"),
         ("reproduce unknown --all", f"paper must be one of {NAMES}, comparison; got 'unknown'"),
@@ -195,6 +199,7 @@ def test_claims(dpkit, answer):
     keys = {"id", "paper", "where", "says", "stated", "computed", "verdict", "explanation", "code"}
     assert all(set(one) == keys for one in found)
     assert {one["id"]: one for one in found}["dp_cgan/generator-labels"]["computed"] == "inf"
+    assert [one["id"] for one in answer("claims dp_cgan/label-leak")] == ["dp_cgan/label-leak"]
     code, out, _ = dpkit("claims --paper dp_cgan")
     assert code == 0
     assert "dp_cgan/label-leak" in out

@@ -1,4 +1,4 @@
-"""claims and reproduce: what a paper says against what is computed, and its tables made again."""
+"""claims and reproduce: recompute a paper's claims and its tables."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,39 +15,44 @@ from dpkit.commands.output import AsJson, print_json
 from dpkit.common import checks
 from dpkit.common.files import cache_dir
 from dpkit.common.records import SCALES
+from dpkit.datasets.sources import closest
 from dpkit.papers.claims import Verdict, as_json, check_all, counted
 
 
 def claims(
+    claim: Annotated[
+        str | None, typer.Argument(help="Only this one, such as dp_cgan/label-leak.")
+    ] = None,
     paper: Annotated[
         str | None,
-        typer.Option(
-            help="Only this paper's, such as dp_cgan; ledger: the later literature's."
-        ),
+        typer.Option(help="Only this paper's, such as dp_cgan; ledger: later literature's."),
     ] = None,
     recompute: Annotated[
         bool,
         typer.Option(
-            "--recompute", help="Measure stored evidence again (minutes; needs the data)."
+            "--recompute", help="Measure stored evidence again (minutes, with data)."
         ),
     ] = False,
     json_: AsJson = False,
 ) -> None:
-    """Compute again what the papers say: stated, computed, verdict.
+    """Recompute the papers' claims: stated value, computed value, verdict.
 
       python -m dpkit claims --paper dp_cgan
 
-    A claim holds or fails; "computed" means that nothing was stated to compare the value with.
-    A claim that takes longer than a moment rests on stored evidence (data/results/claims), which
-    --recompute measures again. "cannot be checked" means that evidence is missing, or that the
-    paper leaves out what decides the value.
+    A claim holds or fails; "computed" means that no value was stated. Slow claims rest on stored
+    evidence (data/results/claims), which --recompute measures again. "cannot be checked" means that
+    evidence is missing, or that the paper omits what decides the value.
     """
     from dpkit import papers  # with all their settings, which other commands do without
 
     there = papers.with_claims()
     chosen = there if paper is None else (papers.named(paper, there),)
-    every = [claim for one in chosen for claim in one.CLAIMS]
-    verdicts = check_all(every, recompute=recompute)
+    every = {one.id: one for source in chosen for one in source.CLAIMS}
+    if claim is not None and claim not in every:
+        raise ValueError(f"claim {claim!r} is unknown; {closest(claim, list(every))}")
+    verdicts = check_all(
+        [every[one] for one in ([claim] if claim else every)], recompute=recompute
+    )
     if json_:
         print_json([as_json(verdict) for verdict in verdicts])
     else:
@@ -69,50 +74,46 @@ def reproduce(
     scale: Annotated[
         str,
         typer.Option(
-            help="paper: its own data and sizes. reduced: smaller and shorter, as the list of a "
-            "paper's tables says. small: seconds a table, without any data set."
+            help="paper: its own data and sizes. reduced: smaller and shorter, as tables' lists "
+            "say. small: seconds a table, no data set."
         ),
     ] = "paper",
     seeds: Annotated[
-        int | None,
-        typer.Option(
-            help="How many seeds a column is run with: 3 if not given, at scale small 1."
-        ),
+        int | None, typer.Option(help="Seeds of a column: 3 by default, 1 at scale small.")
     ] = None,
     parts: Annotated[
-        str | None, typer.Option(help="Only these parts, or beginnings of parts, such as a,b.")
+        str | None, typer.Option(help="Only parts that begin so, such as a,b.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 (and so on).")] = "auto",
     reprice: Annotated[
         bool,
         typer.Option(
-            "--reprice", help="Run nothing: price what is stored by today's accountants."
+            "--reprice", help="Run nothing; price stored parts by today's accountants."
         ),
     ] = False,
     executor: Annotated[
         str,
         typer.Option(
-            help="serial: here, one part after another. processes:4: side by side. "
-            "dask://HOST:PORT: by the workers of a Dask scheduler."
+            help="serial: one part after another. processes:4: side by side. dask://HOST:PORT: by "
+            "a Dask scheduler's workers."
         ),
     ] = "serial",
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to store in and to read from: data/results if not given, and of scale "
-            "small data/cache/results."
+            help="Folder of results: data/results by default, data/cache/results at scale small."
         ),
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
-            help="HTML file that --all writes: report.html in the folder of --results if not "
-            "given, or data/cache/report-SCALE.html."
+            help="HTML file that --all writes: by default report.html in --results, or "
+            "data/cache/report-SCALE.html."
         ),
     ] = None,
     json_: AsJson = False,
 ) -> None:
-    """Make a paper's table again; each part is stored when it is done, and kept if it is stored.
+    """Reproduce a paper's table; each part is stored when done, and computed only if missing.
 
     python -m dpkit reproduce dp_cgan
 
@@ -122,7 +123,7 @@ def reproduce(
 
     python -m dpkit reproduce --all --scale small --executor processes:2
 
-    Where a paper stores its training on the way, an interrupted run goes on.
+    Where a paper stores its training on the way, an interrupted run resumes.
     """
     checks.one_of(SCALES, scale=scale)
     seeds = seeds if seeds is not None else 1 if scale == "small" else 3
@@ -152,7 +153,7 @@ def reproduce(
         _everything(chosen, known, report or own, asked, how, as_json=json_)
         return
     if paper is None:
-        raise ValueError("give a paper, such as dp_cgan, or --all for all of them")
+        raise ValueError("give a paper, such as dp_cgan, or --all")
     plans = papers.plans_of(paper, known)
     if table is None:
         _list(plans, as_json=json_)
@@ -174,7 +175,7 @@ def _everything(
     *,
     as_json: bool,
 ) -> None:
-    """Make all tables of the papers, and then the report: of what is stored, if parts failed."""
+    """Make all tables of the papers, then the report, even if parts failed."""
     from dpkit.papers import plans_of
     from dpkit.papers.experiments.reproduce import PartsFailed, everything
     from dpkit.papers.report import write
@@ -203,7 +204,7 @@ def _tell(rows: Iterable[dict[str, str]], *, as_json: bool) -> None:
 
 
 def _list(plans: Mapping[str, Any], *, as_json: bool) -> None:
-    """What can be reproduced of a paper: the first line of each plan's docstring, and of what."""
+    """Print each table of a paper with the first line of its plan's docstring."""
     lines = {}
     for table, plan in plans.items():
         line = (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0]
