@@ -1,4 +1,4 @@
-"""audit: attack a system or a mechanism, and set what is measured beside what is proven."""
+"""audit: attack a system and compare the measured epsilon with the proven one."""
 
 from typing import Annotated, Any
 
@@ -9,15 +9,15 @@ from dpkit.common import checks
 from dpkit.common.show import Table, at_least, at_most, short
 
 app = typer.Typer(
-    help="Attack systems: the epsilon measured beside the epsilon proven.",
-    rich_markup_mode=None,
+    help="Attack systems: measured epsilons against proven ones.", rich_markup_mode=None
 )
+MEASURED = (at_least, "no finite epsilon")  # how an epsilon that was measured is written
 HEADINGS = ("target", "claimed", "charged", "proven", "measured", "trials", "seconds")
 
 
 @app.command("list")
 def list_targets(as_json: AsJson = False) -> None:
-    """What can be attacked, with what was measured when it last was (stored results).
+    """List the targets with their stored results.
 
     python -m dpkit audit list
     """
@@ -33,20 +33,20 @@ def list_targets(as_json: AsJson = False) -> None:
 @app.command("run")
 def run_target(
     target: Annotated[str, typer.Argument(help="Such as dp_cgan/published, dp_cgan or all.")],
-    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all draws.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of the lower bound, in (0, 1).")] = 0.95,
     store: Annotated[
         bool, typer.Option("--store", help="Keep the result under data/results/audit.")
     ] = False,
     repeat: Annotated[
-        int, typer.Option(help="Attack it so often besides, where a finite epsilon is proven.")
+        int, typer.Option(help="More attacks, where a finite epsilon is proven.")
     ] = 0,
     trials: Annotated[
-        int, typer.Option(help="Scores a world of each repetition, at most.")
+        int, typer.Option(help="Most scores a world of each repetition.")
     ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Attack a target: with the stated confidence its true epsilon is at least what is measured.
+    """Attack a target and print a lower bound on its epsilon at the stated confidence.
 
       python -m dpkit audit run dp_cgan/published
 
@@ -72,7 +72,7 @@ def run_target(
 
 
 def table(*names: str) -> Table:
-    """The stored results of targets, or of groups such as a paper's: one line a target.
+    """Return the stored results of targets, or of a paper's: one line a target.
 
     Raises:
         ValueError: there is no such target or group.
@@ -81,7 +81,7 @@ def table(*names: str) -> Table:
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
-    """What is stored of each target, or what is known of it before an attack."""
+    """Return each target's stored result, or its claim before an attack."""
     from dpkit.papers.targets import chosen, results
 
     names = ("claimed", "charged", "version", "says", "where", "attack", "delta", "adjacency")
@@ -95,48 +95,43 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    measured = row["measured"]
     return (
         row["target"],
         *("-" if row[one] is None else short(row[one], 4) for one in ("claimed", "charged")),
         "-" if row["proven"] is None else _epsilon(row["proven"], at_most),
-        "not yet" if measured is None else _measured(measured),
+        "not yet" if row["measured"] is None else _epsilon(row["measured"], *MEASURED),
         "-" if row["trials"] is None else f"{row['trials']:,}",
         "-" if row["seconds"] is None else f"{row['seconds']:.1f}",
     )
 
 
-def _epsilon(value: float | str, rounded: Any) -> str:
-    return "none" if value == "inf" else rounded(float(value))
-
-
-def _measured(value: float | str) -> str:
-    return "no finite epsilon" if value == "inf" else at_least(float(value))
+def _epsilon(value: float | str, rounded: Any, infinite: str = "none") -> str:
+    return infinite if value == "inf" else rounded(float(value))
 
 
 def _sentence(row: dict[str, Any]) -> str:
     name = "charged" if row["claimed"] is None else "claimed"
     said = row[name]
     shown = [f"{row['target']}: {row['says']}", f"Attack: {row['attack']}"]
-    epsilons = [] if said is None else [f"{name} {short(said, 4)}"]
-    epsilons.append(f"proven {_epsilon(row['proven'], at_most)}")
-    epsilons.append(f"measured {_measured(row['measured'])}")
+    epsilons = [
+        *([] if said is None else [f"{name} {short(said, 4)}"]),
+        f"proven {_epsilon(row['proven'], at_most)}",
+        f"measured {_epsilon(row['measured'], *MEASURED)}",
+    ]
     how = (
-        f"{row['confidence']:.4g} confidence, {row['trials']:,} trials, {row['seconds']:.1f} s"
+        f"delta {short(row['delta'])}, {row['adjacency']}; {row['confidence']:.4g} confidence, "
+        f"{row['trials']:,} trials, {row['seconds']:.1f} s; {row['method']}"
     )
-    asked = f"delta {short(row['delta'])}, {row['adjacency']}"
-    shown.append(f"Epsilon: {', '.join(epsilons)} ({asked}; {how}; {row['method']})")
+    shown.append(f"Epsilon: {', '.join(epsilons)} ({how})")
     if row["refuted"]:
         words = {"sequential": "the sequential test", "clopper_pearson": "Clopper-Pearson"}
-        counts = (row["draws"] or {}).items()
-        after = "; ".join(f"{words[k]} after {n:,} draws a world" for k, n in counts if n)
-        shown.append(
-            f"Refuted: the {name} epsilon does not hold" + (f" ({after})" if after else "")
-        )
+        draws = (row["draws"] or {}).items()
+        after = "; ".join(f"{words[k]} after {n:,} draws a world" for k, n in draws if n)
+        shown.append(f"Refuted: the {name} epsilon does not hold{after and f' ({after})'}")
     if "repetitions" in row:
         again = row["repetitions"]
         shown.append(
-            f"Again: in {again['at_most_proven']} of {again['times']} runs of {again['trials']:,} "
-            "trials a world the measured epsilon is at most the proven one"
+            f"Again: {again['at_most_proven']} of {again['times']} runs of {again['trials']:,} "
+            "trials a world measure at most the proven epsilon"
         )
     return "\n".join(shown) + "\n"
