@@ -20,13 +20,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Differentially private GANs: the epsilon claimed, proven and measured."
-    "\n\nStart with: python -m dpkit claims\n\nEach command explains itself: python -m "
-    "dpkit epsilon --help. With --json each prints one JSON value.",
+    "\n\nStart with: python -m dpkit claims\n\nHelp on a command: python -m dpkit epsilon "
+    "--help. With --json each prints one JSON value.",
 )
 
 
 def show_version(asked: bool) -> None:
-    """Print the version and end, where it is asked for."""
+    """Print the version and end if asked."""
     if asked:
         print(f"dpkit {__version__}")
         raise typer.Exit
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def elsewhere(error: BaseException, given: Sequence[str]) -> str:
-    """Return the option or the variable that moves the file of a system's error, or ""."""
+    """Return the option or variable that moves an error's file, or ""."""
     for one in getattr(error, "failures", {"": error}).values():
         if not isinstance(one, OSError) or not isinstance(one.filename, str):
             continue
@@ -98,7 +98,7 @@ def elsewhere(error: BaseException, given: Sequence[str]) -> str:
 
 
 def fail(message: str) -> None:
-    """Say what is wrong on one line and leave with exit code 2."""
+    """Print the error on one line and exit with code 2."""
     print("error: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(2)
 

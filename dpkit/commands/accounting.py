@@ -21,41 +21,33 @@ from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import is_upper_bound
 from dpkit.privacy.statement import statement as written
 
-SampleRate = typer.Option(
-    help="Chance of each record to enter a batch: batch size / number of records."
-)
+SampleRate = typer.Option(help="Batch size / number of records, in [0, 1].")
 Steps = typer.Option(help="Number of noisy steps.")
 Delta = Annotated[float, typer.Option(help="In (0, 1); below 1 / number of records.")]
 Accountant = Annotated[
     str | None,
     typer.Option(
-        help="How costs are added up: rdp (Renyi DP), pld (a certified pair lower..upper), moments "
-        "(Abadi et al. 2016), gdp (Gaussian DP; with sampling an approximation, not an upper "
-        "bound), wor (fixed-size batches without replacement, replace-one; Wang, Balle, "
-        "Kasiviswanathan 2019). If not given rdp; for a released generator (*.safetensors) and the "
-        "ledger beside a checkpoint (*.ledger.json) pld, by which dpkit plans its runs."
+        help="rdp (Renyi DP; the default), pld (a certified pair lower..upper; the default for "
+        "dpkit's own *.safetensors and *.ledger.json), moments (Abadi et al. 2016), gdp (Gaussian "
+        "DP; with sampling no upper bound), wor (fixed-size batches without replacement, "
+        "replace-one; Wang, Balle, Kasiviswanathan 2019)."
     ),
 ]
 Conversion = Annotated[
     str | None,
     typer.Option(
-        help="For rdp and wor: from Renyi DP to epsilon by classic, improved or optimal (ever "
-        "tighter); improved if not given."
+        help="For rdp and wor: classic, improved (the default) or optimal, ever tighter."
     ),
 ]
 AdjacencyName = Annotated[
     str | None,
     typer.Option(
-        "--adjacency",
-        help="What neighbours differ in: add-remove or replace-one. If not given add-remove; for "
-        "wor replace-one, the only one that it prices.",
+        "--adjacency", help="add-remove (the default) or replace-one (the only one of wor)."
     ),
 ]
 Orders = Annotated[
     str | None,
-    typer.Option(
-        help="For rdp and wor: Renyi orders, such as 2,4,8.5; chosen automatically if not given."
-    ),
+    typer.Option(help="For rdp and wor: Renyi orders, such as 2,4,8.5; by default a search."),
 ]
 
 
@@ -74,10 +66,9 @@ def epsilon(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Instead of those three, a file with all steps: CSV with the columns "
-            "noise_multiplier,sample_rate,count, JSON as a list of such objects, the ledger beside "
-            "a checkpoint (its charged steps), a released generator (*.safetensors), or the state "
-            "that an Opacus accountant saved (JSON, or torch.save, also within a checkpoint).",
+            help="All steps from a file: CSV with columns noise_multiplier,sample_rate,count, JSON "
+            "as a list of such objects, a checkpoint's ledger (its charged steps), a released "
+            "generator (*.safetensors), or an Opacus accountant's state (JSON or torch.save).",
         ),
     ] = None,
     accountant: Accountant = None,
@@ -98,32 +89,30 @@ def epsilon(
     ] = "not charged",
     group_size: Annotated[
         int | None,
-        typer.Option(
-            help="For pld: records of a user or a group, at most, that come, go or change together."
-        ),
+        typer.Option(help="For pld: most records of a user or group, which change together."),
     ] = None,
     best_of: Annotated[
         float | None,
         typer.Option(
             metavar="MEAN",
-            help="For rdp: only the best of a random number of such runs is released, their number "
-            "drawn from the geometric law with this mean and kept secret.",
+            help="For rdp: release the best of a random, secret number of such runs, drawn from "
+            "the geometric law with this mean.",
         ),
     ] = None,
     curve: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Also write epsilon over delta and delta over epsilon to FILE, a table (.csv) or "
-            "a picture (.png); may be given twice.",
+            help="Also write epsilon over delta, and the reverse, to a table (.csv) or picture "
+            "(.png); repeatable.",
         ),
     ] = None,
     sampling: Annotated[
         str | None,
         typer.Option(
-            help="How batches are drawn: poisson, truncated, balls-and-bins, shuffled or fixed; "
-            "then --batch-size and --data-size stand in for --sample-rate, and one table says what "
-            "the same run costs under each, certified from both sides."
+            help="poisson, truncated, balls-and-bins, shuffled or fixed: compare the run's cost "
+            "under all of these, certified from both sides; --batch-size and --data-size replace "
+            "--sample-rate."
         ),
     ] = None,
     batch_size: Annotated[
@@ -136,8 +125,8 @@ def epsilon(
     largest_batch: Annotated[
         int | None,
         typer.Option(
-            help="For --sampling: records that a truncated batch holds at most; if not given, the "
-            "least number that takes 1 % of delta at most."
+            help="For --sampling: most records of a truncated batch; by default the least that "
+            "takes at most 1 % of delta."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -394,12 +383,12 @@ def _epsilon(found: Guarantee) -> str:
 
 
 def supports(as_json: AsJson = False) -> None:
-    """Which accountant prices which mechanism, adjacency and way to draw batches.
+    """List which accountant prices which mechanism, adjacency and sampling.
 
       python -m dpkit supports
 
-    Found by asking each accountant for the price of an example, so it takes seconds. Numbers in
-    brackets refer to the notes below the table: why there is no price, or what must be known of it.
+    Each accountant prices an example, in seconds. Numbers in brackets refer to the notes below the
+    table: why there is no price, or its assumptions.
     """
     from dpkit.privacy import supports as asked
 

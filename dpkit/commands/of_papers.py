@@ -1,4 +1,4 @@
-"""The one place where the library names what is built on it: commands that `papers` adds."""
+"""Commands that `papers` adds: the only names of `papers` in the library."""
 
 from importlib import import_module
 
@@ -12,7 +12,7 @@ GROUPS = {"audit": "dpkit.papers.commands.audit"}
 
 
 def added_to(app: typer.Typer) -> None:
-    """Add them after the library's own."""
+    """Add them after the library's own commands."""
     for name, home in COMMANDS.items():
         app.command()(getattr(import_module(home), name))
     for name, home in GROUPS.items():

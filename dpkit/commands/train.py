@@ -1,4 +1,4 @@
-"""train: a private generator of images, from a folder or a named data set, with its statement."""
+"""train: a private generator of images, with its statement."""
 
 import shlex
 import sys
@@ -36,8 +36,8 @@ def train(
     labels: Annotated[
         bool,
         typer.Option(
-            help="Make each class by its label; in a folder the sub-folders are the classes, and "
-            "their number is taken as public."
+            help="Generate by class; a folder's sub-folders are its classes, whose number is "
+            "taken as public."
         ),
     ] = True,
     size: Annotated[int, typer.Option(help="Of a folder's images: pixels a side.")] = 32,
@@ -57,14 +57,12 @@ def train(
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Where to go on from after a crash. This file is PRIVATE."
+            metavar="FILE", help="Resume from here after a crash. This file is PRIVATE."
         ),
     ] = None,
     reproducible_seed: Annotated[
         int | None,
-        typer.Option(
-            help="For tests: the same generator again; a reader who knows it can remove the noise."
-        ),
+        typer.Option(help="For tests only: a reader who knows the seed can remove the noise."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -74,12 +72,12 @@ def train(
 
       python -m dpkit train digits --epsilon 8 --delta 1e-5 --steps 500 --out digits.safetensors
 
-    It prints what a paper should state; the same lies in the file, which `epsilon --ledger` prices.
-    The networks are those of dpkit.private.image_networks. Images from the generator:
+    It prints the statement for a paper and stores it in the file, which `epsilon --ledger` prices.
+    The networks are those of dpkit.private.image_networks. To draw images:
 
       python -m dpkit sample generator.safetensors --labels 0,1,2 --out samples
 
-    On several GPUs, or processes of a CPU, the same run, each batch shared out among them:
+    To share each batch out among several GPUs or processes:
 
       torchrun --nproc_per_node=2 -m dpkit train ...
     """
@@ -87,8 +85,8 @@ def train(
         raise ValueError(f"--out must be a file *{SUFFIX} in a folder that exists, got {out}")
     if checkpoint is not None and Path(checkpoint).resolve() == Path(out).resolve():
         raise ValueError(
-            f"--out and --checkpoint are both {out}: the one may be released and the other is "
-            "private; give --checkpoint another file, such as run.pt"
+            f"--out and --checkpoint are both {out}, but a checkpoint is private; give "
+            "--checkpoint another file, such as run.pt"
         )
     from dpkit.training import distributed
 
