@@ -202,7 +202,7 @@ class Claim:
             **{name: _Value(value) for name, value in values.items()}
         )
 
-    def shown(self, value: float | None) -> str:
+    def shown(self, value: float | None, form: str = ".6g") -> str:
         """A stated or computed value in words: "below 1e-12" where only rounding is left of it.
 
         "" where there is none, "none" where it is infinite: no such guarantee exists.
@@ -213,7 +213,9 @@ class Claim:
             return "none"
         if self.rounding and value == 0:
             return f"below {checks.short(self.rounding)}"
-        return checks.short(value)
+        if form.endswith("g"):
+            return checks.short(value, int(form[1:-1]))
+        return format(value, form)
 
 
 class Verdict(NamedTuple):
