@@ -402,10 +402,10 @@ from dpkit.papers.commands.audit import table as audits
 audits("dp_cgan")
 
 # %% [markdown] tags=["slide"]
-# The published generator is *refuted exactly*: "no finite epsilon" says that one record moves it by something that no noise
-# reaches. What that something is: its first layer has ten columns for the label, and only those of labels in the
-# private batch are updated. So the attacker reads the batch's labels off the generator before and after a step,
-# whatever the discriminator's noise. Guess how well, for 20 batches of 8 digits; "chance" is who knows only how
+# The published generator is *refuted exactly*: "no finite epsilon" says that one record moves it by something that
+# no noise reaches. What that something is: its first layer has ten columns for the label, and only those of labels
+# in the private batch are updated. So the attacker reads the batch's labels off the generator before and after a
+# step, whatever the discriminator's noise. Guess how well, for 20 batches of 8 digits; "chance" is who knows only how
 # often each label occurs.
 
 # %% tags=["fragment"]
