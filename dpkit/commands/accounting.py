@@ -14,7 +14,7 @@ from dpkit.commands import curves
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
 from dpkit.common import checks
-from dpkit.common.show import Table, at_least, at_most, interval, short
+from dpkit.common.show import Table, at_most, interval, short
 from dpkit.privacy import as_drawn, groups
 from dpkit.privacy.best_of import best_of as choice
 from dpkit.privacy.ledger import Guarantee, Release
@@ -27,7 +27,7 @@ Delta = Annotated[float, typer.Option(help="In (0, 1); below 1 / number of recor
 Accountant = Annotated[
     str | None,
     typer.Option(
-        help="rdp (Renyi DP; the default), pld (a certified pair lower..upper; the default for "
+        help="rdp (Renyi DP; the default), pld (a certified pair; the default for "
         "dpkit's own *.safetensors and *.ledger.json), moments (Abadi et al. 2016), gdp (Gaussian "
         "DP; with sampling no upper bound), wor (fixed-size batches without replacement, "
         "replace-one; Wang, Balle, Kasiviswanathan 2019)."
@@ -321,7 +321,7 @@ def _listed(releases: list[Release]) -> list[dict[str, Any]]:
 def _line(found: Guarantee) -> str:
     value = at_most(found.epsilon)
     if found.lower > 0:
-        value = f"{at_least(found.lower)}..{value}"
+        value = interval(found.lower, found.epsilon)
     elif not is_upper_bound(found):
         value = f"about {value}"
     assumed = "".join(f"\nassumes {one}" for one in found.assumptions)

@@ -76,7 +76,7 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
     checks.one_of(ADJACENCIES, adjacency=adjacency)
     file = Path(path)
     if not file.is_file():  # another kind could be endless
-        raise FileNotFoundError(f"{file} is no file that is there; give that of a run's steps")
+        raise FileNotFoundError(f"there is no file {file}: give that of a run's steps")
     counts: dict[Mechanism, int] = {}
     for row in _rows(file):
         mechanism, count = _priced(row, adjacency)

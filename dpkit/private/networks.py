@@ -42,7 +42,7 @@ def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
     try:
         refuse(network, keeps_apart=keeps_apart)
     except TypeError as error:
-        raise type(error)(f"{name}: {error}") from error
+        raise type(error)(f"{name}: {error}") from None
     if len({parameter.device for parameter in network.parameters()}) > 1:
         raise TypeError(f"{name} lies on several devices: move it to one")
     for place, p in network.named_parameters():

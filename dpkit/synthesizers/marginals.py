@@ -191,7 +191,8 @@ class MarginalsSettings(NoisedRelease):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(self.sizes))
-        checks.whole(2, number_of_columns=len(self.sizes))
+        if len(self.sizes) < 2:
+            raise ValueError("one column has no pairs to count: add another, or use a GAN")
         for column, size in enumerate(self.sizes):
             checks.whole(2, **{f"sizes[{column}]": size})
         if self.target is not None:

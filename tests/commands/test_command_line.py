@@ -161,9 +161,9 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
             "leave out --noise-multiplier, --sample-rate and --steps, or leave out --ledger",
         ),
         (f"{LEDGER} steps.csv --steps 3", "leave out --steps, or leave out"),
-        (f"{LEDGER} nowhere.csv", "nowhere.csv is no file that is there; give that of a run's"),
-        (f"{LEDGER} /dev/zero", "/dev/zero is no file that is there"),
-        (f"{LEDGER} /", "/ is no file that is there"),
+        (f"{LEDGER} nowhere.csv", "there is no file nowhere.csv: give that of a run's"),
+        (f"{LEDGER} /dev/zero", "there is no file /dev/zero"),
+        (f"{LEDGER} /", "there is no file /"),
         ("noise --ledger steps.csv", "No such option"),
     ],
 )

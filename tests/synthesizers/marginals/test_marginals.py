@@ -331,7 +331,7 @@ def test_bad_codes_are_refused(codes, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sizes": (3,), "target": 0}, "columns must be an integer >= 2, got 1"),
+        ({"sizes": (3,), "target": 0}, "one column has no pairs to count"),
         ({"sizes": (3, 1, 2, 2)}, r"sizes\[1\] must be an integer >= 2, got 1"),
         ({"sizes": (3, 2.0, 2, 2)}, r"sizes\[1\] must be an integer"),
         ({"sizes": (9000, 9000), "target": 0}, "merge categories"),
