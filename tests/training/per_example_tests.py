@@ -71,7 +71,7 @@ def alone(network: nn.Module, loss, *inputs: torch.Tensor) -> list[torch.Tensor]
 
 def norms_of(full: list[torch.Tensor]) -> torch.Tensor:
     """(parameters, batch), of gradients in full."""
-    return torch.stack([g.reshape(len(g), -1).norm(dim=1) for g in full])
+    return torch.stack([g.view(*g.shape, 1).flatten(1).norm(dim=1) for g in full])
 
 
 def assert_gradients(found, full: list[torch.Tensor], rough: float) -> None:

@@ -179,13 +179,10 @@ class Gradients:
                 sums[key] = one.kind.clamped_sum(one.layer, one.passes, own[key], whole)
         return [sums[key] if key in sums else torch.zeros_like(own[key]) for key in own], whole
 
-    def each(self, at_most: int | None = None) -> Iterator[list[Tensor]]:
-        """Full gradients, as many examples at a time as fit in `at_most` numbers.
-
-        None is 2**22 on a CPU, more on a GPU.
-        """
-        if at_most is None:
-            at_most = max(2**22, layers.workspace(self.parameters[0]))
+    def each(self) -> Iterator[list[Tensor]]:
+        """Full gradients, as many examples at a time as fit in `functional.AT_ONCE` numbers."""
+        at_once = functional.AT_ONCE
+        at_most = at_once.get(self.parameters[0].device.type, at_once["cpu"])
         rows = max(at_most // max(sum(p.numel() for p in self.parameters), 1), 1)
         for start in range(0, self.batch, rows):
             gradients = []

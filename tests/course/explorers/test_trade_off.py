@@ -5,6 +5,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 
 from dpkit.course.explorers import TradeOff, trade_off
 from dpkit.course.explorers.trade_off import POSSIBLE, REFUTES, WORSE
@@ -30,7 +31,8 @@ def finely(adjacency: str) -> list[float]:
     """The least beta at each of ALPHAS, by 40 epsilons."""
     run = [Release(SampledGaussian(2.0, 0.01, adjacency), 1000)]  # type: ignore[arg-type]
     epsilons = np.linspace(0, 2, 40)
-    return list(tradeoff.curve(run, ALPHAS, accountant=pld.delta, epsilons=epsilons, gap=0.01))
+    deltas = tradeoff.profile(run, epsilons, accountant=pld.delta, gap=0.01)
+    return list(tradeoff.from_profile(epsilons, deltas, ALPHAS))
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -54,7 +56,7 @@ def test_the_line_that_binds_is_proven_by_the_accountants(alpha, adjacency):
 def test_never_above_the_truth_and_close_to_it(noise):
     """One release of all: the curve of a Gaussian is known."""
     alphas = [1e-4, 1e-3, 0.02, 0.2, 0.6, 0.95]
-    exact = tradeoff.exact(Gaussian(noise), alphas).min(axis=0)
+    exact = ndtr(-ndtri(alphas) - 1 / noise)
     for alpha, truth in zip(alphas, exact, strict=True):
         found = computed(noise_multiplier=noise, sample_rate=1.0, steps=1.0, alpha=alpha)
         assert truth - 0.02 <= found["least_beta"] <= truth + 1e-12
