@@ -27,7 +27,8 @@ include_patterns = [
     "docs/book/*.md",
     "docs/book/api/*.md",
     "notebooks/*.ipynb",
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md", "binder/README.md"),
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *("notebooks/README.md", "data/README.md", "binder/README.md"),
     "dpkit/**/*.md",
 ]
 html_theme = "furo"
