@@ -274,7 +274,7 @@ def _up_to(result: dict[str, Any]) -> str:
 
 
 def _value(value: float | None, digits: int = 4) -> str:
-    return "no value" if value is None else f"{value:.{digits}g}"
+    return "no value" if value is None else short(value, digits)
 
 
 def _draw_by_noise(ax: Any, result: dict[str, Any]) -> None:
