@@ -10,7 +10,6 @@ import small_networks
 import torch
 from safetensors import safe_open
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from small_networks import Critic, Generator, X, Y, pair, private_of
 from torch import nn
 from torch.nn.functional import one_hot
@@ -170,21 +169,6 @@ def test_the_seed_itself_is_neither_stored_nor_published_but_that_there_is_one(t
     assert "31337" not in read_saved(place).fingerprint["settings.reproducible_seed"]
     assert b"fixed seed" in file.read_bytes()
     assert b"31337" not in file.read_bytes()
-
-
-def test_it_is_an_estimator_of_scikit_learn(fitted):
-    other = clone(fitted)
-    assert other.get_params()["n_critic"] == 2
-    assert other.set_params(epsilon=3).epsilon == 3
-    for ask in (lambda: other.sample([0]), other.statement):
-        with pytest.raises(NotFittedError, match="fit"):
-            ask()
-
-
-def test_samples_differ_unless_a_seed_is_given(fitted):
-    assert not torch.equal(fitted.sample([1]), fitted.sample([1]))
-    one, other = (fitted.sample([1], reproducible_seed=4) for _ in range(2))
-    assert torch.equal(one, other)
 
 
 def test_a_saved_file_holds_what_may_be_published_and_gives_the_same_samples(fitted, tmp_path):

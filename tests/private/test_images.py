@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from dpkit.datasets import digits, make_images
 from dpkit.privacy.accountants.filters import OverBudget
@@ -62,14 +60,10 @@ def test_bytes_floats_and_images_are_the_same_records(method):
 
 
 @methods
-def test_what_is_made_follows_from_the_seeds_and_differs_without(method):
-    x, y = made_up()
-    seeded = [images_of(method, epsilon=1e4, reproducible_seed=4).fit(x, y) for _ in range(2)]
-    first, second = (one.sample([0, 1], reproducible_seed=5) for one in seeded)
-    np.testing.assert_allclose(first, second, atol=1e-5)
-    assert np.abs(seeded[0].sample([0, 1]) - first).max() > 1e-3
-    own = images_of(method, epsilon=1e4).fit(x, y).sample([0, 1], reproducible_seed=5)
-    assert np.abs(own - first).max() > 1e-3
+def test_noise_differs_unless_it_is_seeded(method):
+    fits = [images_of(method, epsilon=1e4).fit(*made_up()) for _ in range(2)]
+    one, other = (fitted.sample([0, 1], reproducible_seed=5) for fitted in fits)
+    assert np.abs(one - other).max() > 1e-3
 
 
 @methods
@@ -134,22 +128,6 @@ def test_digits_with_little_noise_look_like_digits():
     means = fitted.sample(labels, reproducible_seed=1).reshape(10, 100, -1).mean(1)
     distances = np.square(x.reshape(len(x), 1, -1) / 255 - means).sum(-1)
     assert (distances.argmin(1) == data.labels).mean() > 0.8
-
-
-@methods
-def test_it_is_an_estimator_whose_price_is_that_of_its_fit_whatever_is_set_later(method):
-    fitted = images_of(method).fit(*made_up())
-    copy: Any = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    for ask in (copy.guarantee, copy.statement, lambda: copy.sample([0])):
-        with pytest.raises(NotFittedError, match=r"call fit\(x, y\) first"):
-            ask()
-    again = pickle.loads(pickle.dumps(fitted))
-    changed = {"delta": 0.5, "public_size": 7, "reproducible_seed": 1, "epsilon": 9}
-    again.set_params(**changed, method="none", classes=1)
-    assert (again.guarantee(), again.statement()) == (fitted.guarantee(), fitted.statement())
-    first, second = (one.sample([0, 1], reproducible_seed=0) for one in (fitted, again))
-    np.testing.assert_allclose(first, second)
 
 
 @methods
@@ -244,7 +222,6 @@ def test_data_of_other_kinds_and_a_jitter_that_is_none_are_refused(x: Any, y: An
         *(({"classes": bad}, "classes must be an integer >= 1") for bad in (0, 2.0)),
         ({"method": "gan"}, "method must be one of moments, random features; got 'gan'"),
         ({"public_size": 0}, "public_size must be an integer >= 1"),
-        ({"reproducible_seed": -1}, "reproducible_seed must be an integer >= 0"),
     ],
 )
 def test_other_bad_arguments_are_refused(changes: dict, message: str):

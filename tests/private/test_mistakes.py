@@ -221,7 +221,6 @@ def counted(classes):
         (lambda: gan_of(penalty_weight=-1), "penalty_weight"),
         (lambda: gan_of(batch_size=10**4), "at most the 1797"),
         (lambda: gan_of(device="gpu"), "device must be"),
-        (lambda: gan_of(reproducible_seed="0"), "reproducible_seed"),
         (lambda: gan_of(Norm(), Critic()), "depends on other rows"),
         (lambda: gan_of(Generator(), Only(lambda *rows: rows)), "critic must return one tensor"),
         (lambda: gan_of(Only(lambda *_: {"x": X[:4]}), Critic()), r"got dict.*\['logits'\]"),
