@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from dpkit.__main__ import main
 from dpkit.privacy.accountants import pld
 
 os.environ.pop("DPKIT_DATA", None)  # results must not depend on it
@@ -52,6 +53,20 @@ def _connect_here_only(self: socket.socket, address: Any) -> None:
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", _connect_here_only)
+
+
+@pytest.fixture
+def dpkit(capsys: pytest.CaptureFixture[str]):
+    """Run a command line in this process: (exit code, stdout, stderr)."""
+
+    def run(line: str, *more: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main([*line.split(), *more])
+        out, err = capsys.readouterr()
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code, out, err
+
+    return run
 
 
 _priced = cache(pld._epsilon)

@@ -7,22 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dpkit import __main__ as command_line
-
-
-@pytest.fixture
-def dpkit(capsys: pytest.CaptureFixture[str]):
-    """Run a command line in this process: (exit code, stdout, stderr)."""
-
-    def run(line: str, *more: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            command_line.main([*line.split(), *more])
-        out, err = capsys.readouterr()
-        assert isinstance(stopped.value.code, int)
-        return stopped.value.code, out, err
-
-    return run
-
 
 @pytest.fixture
 def answer(dpkit):

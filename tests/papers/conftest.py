@@ -1,12 +1,9 @@
 """Claims, attacks and runs of a paper ask for the same ledgers: each price counts once."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
-
-from dpkit.__main__ import main
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,16 +24,3 @@ def measured() -> Callable[..., float]:
         return target.bound(*scores, **given).epsilon
 
     return shown
-
-
-@pytest.fixture
-def dpkit(capsys):
-    """Run a command line; its exit status, and what it printed and complained of."""
-
-    def run(line: str) -> tuple[Any, str, str]:
-        with pytest.raises(SystemExit) as left:
-            main(line.split())
-        out, err = capsys.readouterr()
-        return left.value.code, out, err
-
-    return run
