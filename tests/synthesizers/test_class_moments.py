@@ -3,6 +3,7 @@
 from dataclasses import replace
 from math import sqrt
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -36,16 +37,10 @@ def made_up(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
 
 def releases_of(settings: MomentsSettings, images: Any, labels: Any, **rest: Any) -> list[Any]:
     """All that `fit` gives to what comes after: (noised sums, their noise)."""
-    seen: list[Any] = []
     after = class_moments.components_from
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            class_moments,
-            "components_from",
-            lambda noisy, std, **others: seen.append((noisy, std)) or after(noisy, std, **others),
-        )
+    with patch.object(class_moments, "components_from", wraps=after) as seen:
         fit(images, labels, settings=settings, **rest)
-    return seen
+    return [call.args for call in seen.call_args_list]
 
 
 @both
