@@ -61,12 +61,29 @@ def penalty(critic: nn.Module, real: torch.Tensor):
 def alone(network: nn.Module, loss, *inputs: torch.Tensor) -> list[torch.Tensor]:
     """Each example's gradient by autograd of that example alone: (batch, *shape), by parameter."""
     parameters = [p for p in network.parameters() if p.requires_grad]
+    if not len(inputs[0]):
+        return [p.new_zeros(0, *p.shape) for p in parameters]
     rows = []
     for row in zip(*(x.split(1) for x in inputs), strict=True):
         each = torch.autograd.grad(loss(network(*row)).sum(), parameters, allow_unused=True)
         pairs = zip(parameters, each, strict=True)
         rows.append([torch.zeros_like(p) if g is None else g.to_dense() for p, g in pairs])
     return [torch.stack(each).detach() for each in zip(*rows, strict=True)]
+
+
+def penalised(critic: nn.Module, real, fake, point, *conditions, weight: float = 10.0):
+    """One example's loss with a penalty at a point, to be differentiated twice by autograd."""
+    point = point.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(critic(point, *conditions).sum(), point, create_graph=True)
+    wasserstein = critic(fake, *conditions).sum() - critic(real, *conditions).sum()
+    return wasserstein + weight * (slope.norm() - 1).square()
+
+
+def alone_penalised(critic: nn.Module, real, fake, mixing, *conditions, **weight):
+    """As `alone`, of a critic's loss with a penalty."""
+    point = torch.lerp(fake, real, mixing.view(-1, *[1] * (real.ndim - 1)))
+    loss = Calls(lambda parts, *rows: penalised(parts[0], *rows, **weight), critic)
+    return alone(loss, torch.sum, real, fake, point, *conditions)
 
 
 def norms_of(full: list[torch.Tensor]) -> torch.Tensor:

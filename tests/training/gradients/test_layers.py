@@ -1,4 +1,4 @@
-"""Each layer's per-example norms and clipped sums against torch.func, which forms gradients."""
+"""Each layer's per-example norms and clipped sums against autograd of each example alone."""
 
 import warnings
 from itertools import pairwise
@@ -8,9 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from per_example_tests import Calls, filled, normal, norms_of
+from per_example_tests import Calls, alone, filled, normal, norms_of
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped
 from dpkit.training.gradients import (
@@ -34,16 +33,6 @@ def loss_of(outputs: torch.Tensor) -> torch.Tensor:
     return (flat.tanh() * torch.linspace(0.5, 1.5, flat.shape[1]).to(flat)).sum(1)
 
 
-def reference(network: nn.Module, inputs: torch.Tensor) -> dict[int, torch.Tensor]:
-    """Each example's gradient in full by parameter: (batch, *shape)."""
-    values = {name: p.detach() for name, p in network.named_parameters()}
-    found = {name: p.new_zeros(0, *p.shape) for name, p in values.items()}
-    if len(inputs):
-        one = grad(lambda v, row: loss_of(functional_call(network, v, (row[None],)))[0])
-        found = vmap(one, (None, 0))(values, inputs)
-    return {id(p): found[name] for name, p in network.named_parameters()}
-
-
 def assert_equal(found: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor) -> None:
     """To the tolerance of the type, relative to the largest of the tensor or to `scale`."""
     size = max(float(wanted.abs().max()) if wanted.numel() else 0.0, float(scale))
@@ -54,8 +43,7 @@ def assert_equal(found: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor)
 def assert_as_reference(network: nn.Module, inputs: torch.Tensor) -> None:
     """Norms, clipped sums by each rule and by coordinate, and full gradients."""
     gradients, losses = per_example(network, loss_of, inputs)
-    full = reference(network, inputs)
-    wanted = [full[id(p)] for p in gradients.parameters]
+    wanted = alone(network, loss_of, inputs)
     order = list(map(id, network.parameters()))
     assert list(map(id, gradients.parameters)) == order  # whatever way the batch went
     if len(inputs):
@@ -205,9 +193,10 @@ def test_two_passes_that_were_captured_add_up(batch):
         with capture(network) as captured:
             losses = loss_of(network(rows))
         passes.append(captured.gradients(losses))
-        full.append(reference(network, rows))
+        full.append(alone(network, loss_of, rows))
     both = paired(*passes)
-    wanted = [full[0][id(p)] + full[1][id(p)] for p in both.parameters]
+    wanted = [one + other for one, other in zip(*full, strict=True)]
+    assert list(map(id, both.parameters)) == list(map(id, network.parameters()))
     torch.testing.assert_close(both.norms(), norms_of(wanted), rtol=1e-10, atol=1e-12)
     found = both.weighted_sum(torch.ones(1, batch).double())
     torch.testing.assert_close(found, [g.sum(0) for g in wanted], rtol=1e-10, atol=1e-12)

@@ -2,7 +2,14 @@
 
 import pytest
 import torch
-from per_example_tests import Calls, alone, assert_gradients, frozen_norm, with_labels
+from per_example_tests import (
+    Calls,
+    alone,
+    alone_penalised,
+    assert_gradients,
+    frozen_norm,
+    with_labels,
+)
 from per_example_tests import normal as normal_floats
 from torch import nn
 from torch.nn import functional
@@ -202,14 +209,6 @@ def test_conditioned_networks(make):
     assert_gradients(found, alone(network, loss_of, normal(5, 6), labels), 1e-12)
 
 
-def penalised(critic, real, fake, point, *conditions):
-    """One example's loss, to be differentiated twice by autograd."""
-    point = point.detach().requires_grad_()
-    (slope,) = torch.autograd.grad(critic(point, *conditions).sum(), point, create_graph=True)
-    wasserstein = critic(fake, *conditions).sum() - critic(real, *conditions).sum()
-    return wasserstein + 10 * (slope.norm() - 1).square()
-
-
 CRITICS = {
     "residual": lambda: NETWORKS["residual"][0](),
     "residual, declared": lambda: declared(NETWORKS["residual"][0]()),
@@ -230,10 +229,8 @@ def test_critics_with_a_penalty(name):
     critic = CRITICS[name]().double()
     labels = (torch.tensor([0, 2, 1, 1, 0]),) if name in ("projection", "film", "one_hot") else ()
     real, fake, mixing = normal(5, 6), normal(5, 6, seed=1), torch.linspace(0, 1, 5).double()
-    point = torch.lerp(fake, real, mixing[:, None])
     found, _ = gradient_penalty.per_example(critic, real, fake, *labels, mixing=mixing)
-    loss = Calls(lambda parts, *rows: penalised(parts[0], *rows), critic)
-    assert_gradients(found, alone(loss, torch.sum, real, fake, point, *labels), 1e-10)
+    assert_gradients(found, alone_penalised(critic, real, fake, mixing, *labels), 1e-10)
 
 
 @pytest.mark.parametrize("activation", [nn.Identity, nn.PReLU])  # by products, and torch.func
