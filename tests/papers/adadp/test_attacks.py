@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpkit.audit import bounds
 from dpkit.papers.adadp import attacks, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.settings import ADADP
@@ -14,19 +13,14 @@ from dpkit.privacy import Gaussian, SampledGaussian
 pytestmark = pytest.mark.torch
 FEW = 10  # the least that an exact attack takes
 BY_ID = {target.id: target for target in attacks.TARGETS}
-EXACT = [target.id for target in attacks.TARGETS if target.bound is bounds.distinguished]
 
 
 def rng():
     return np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_nothing_random_hides_the_record(name, measured):
-    target = BY_ID[name]
-    assert measured(target, trials=FEW) == np.inf
-    assert target.proven().epsilon == np.inf
-    assert ADADP.target_delta < attacks.RATE**2  # how often the record is in the first two lots
+def test_the_record_is_in_the_first_two_lots_more_often_than_delta():
+    assert ADADP.target_delta < attacks.RATE**2
 
 
 def test_what_is_released_or_counted_with_noise_gives_nothing_exact_away(measured):
@@ -63,13 +57,3 @@ def test_a_record_moves_steps_by_what_is_charged_or_twice_that_or_widens_noise()
         assert step <= (1 + 1e-6) / training.noise_multiplier
     assert attacks.replaced_shift() == pytest.approx(2 / recomputed.EXAMPLE_NOISE, rel=1e-5)
     assert attacks.widened() > 5
-
-
-@pytest.mark.parametrize(("name", "trials"), [("local-clipping", 8_000), ("wider-noise", 200_000)])
-def test_more_is_seen_than_is_said(name, trials, measured):
-    """The bounds are some 5 and 4 or more, against 4 and .5."""
-    target = BY_ID[f"adadp/{name}"]
-    said = target.said
-    assert said is not None
-    assert measured(target, trials=trials) > said
-    assert target.proven().epsilon > said

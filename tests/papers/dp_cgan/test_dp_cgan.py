@@ -153,33 +153,6 @@ def test_how_far_a_crafted_image_and_a_label_alone_move_a_step():
     assert repaired == pytest.approx(1 / REPAIRED.noise_multiplier, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("published", inf),
-        pytest.param(
-            "generator-labels-repaired",
-            0,
-            marks=pytest.mark.slow("a repaired run whose generator shows a label after many steps"),
-        ),
-    ],
-)
-def test_the_published_generator_shows_the_label_and_the_repaired_one_not(name, shown, measured):
-    assert measured(BY_ID[name], trials=10, seed=1) == shown
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "per-tensor-clipping",
-        pytest.param(
-            "label-leak", marks=pytest.mark.slow("an attack by labels that lost its power")
-        ),
-    ],
-)
-def test_a_short_run_shows_more_than_is_charged(name, measured):
-    """At the fixed seed; at others it falls short in fewer than 1 of 10^3."""
-    target = BY_ID[name]
-    found = measured(target, trials=100_000, seed=3)
-    assert target.charged is not None
-    assert target.charged < found < target.proven().epsilon
+@pytest.mark.slow("a repaired run whose generator shows a label after many steps")
+def test_the_repaired_generator_does_not_show_the_label(measured):
+    assert measured(BY_ID["generator-labels-repaired"], trials=10, seed=1) == 0

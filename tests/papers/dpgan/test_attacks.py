@@ -69,17 +69,16 @@ def test_slips_alone_move_a_step_as_far_as_they_are_said_to():
     assert attacks.moved(without, None) == pytest.approx(1 / NOISE, rel=1e-4)
 
 
-def test_few_runs_show_more_than_is_claimed(measured):
-    """Where the worlds are far apart, what is found is what that many trials can show."""
-    assert measured(BY_ID["published"], trials=1_000, seed=1) > MNIST.target_epsilon
-    stray, apart = BY_ID["stray-factor-1-device"], BY_ID["theorem-4.1"]
-    assert measured(stray, trials=4_000, seed=1) > MNIST.target_epsilon
-    # Theorem 4.1 has seven tensors cost as much as one; that takes fewer trials than the claimed 4
+def test_few_runs_show_that_seven_tensors_cost_more_than_one(measured):
+    """As Theorem 4.1 has it; that takes fewer trials than the claimed 4."""
     one = SampledGaussian(NOISE, attacks.rate(attacks.TENSORS_APART))
-    assert measured(apart, trials=4_000, seed=2) > claims.epsilon(one, attacks.BEFORE)
+    assert measured(BY_ID["theorem-4.1"], trials=4_000, seed=2) > claims.epsilon(
+        one, attacks.BEFORE
+    )
 
 
 def test_variants_are_claimed_the_papers_epsilon_and_cost_more():
+    assert BY_ID["published"].claimed == MNIST.target_epsilon == 4
     for name in VARIANTS:
         assert BY_ID[name].claimed == 4
         assert BY_ID[name].proven().epsilon > 13, name

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dpkit.audit import bounds
 from dpkit.papers.rdp_gan import attacks
 from dpkit.papers.rdp_gan.claims import main_run
 from dpkit.papers.rdp_gan.settings import DELTA, MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, Mlp, Tuning
@@ -15,21 +14,13 @@ from dpkit.privacy import SampledGaussian
 pytestmark = pytest.mark.torch
 FEW = 10  # the least that an exact attack takes
 BY_ID = {target.id: target for target in attacks.TARGETS}
-EXACT = [target.id for target in attacks.TARGETS if target.bound is bounds.distinguished]
 
 
 def rng():
     return np.random.default_rng(0)
 
 
-HIDDEN = pytest.mark.slow("a reading whose noise hides the record")
-
-
-@pytest.mark.parametrize("name", [EXACT[0], *(pytest.param(n, marks=HIDDEN) for n in EXACT[1:])])
-def test_published_noise_does_not_hide_the_record(name, measured):
-    assert measured(BY_ID[name], trials=FEW) == np.inf
-    assert BY_ID[name].proven().epsilon == np.inf
-    # the record is in the first batch more often than delta
+def test_the_record_is_in_the_first_batch_more_often_than_delta():
     assert SETTINGS.expected_batch_size / attacks.PUBLIC_SIZE > DELTA
 
 
