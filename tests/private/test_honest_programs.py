@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import small_networks
 import torch
 from small_networks import each
 from torch import nn
@@ -23,14 +24,14 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, TensorDataset
 from tqdm import tqdm
 
-from dpkit import Budget, Private
+from dpkit import Budget
 from dpkit.privacy import pld
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.training import seeded
 
 pytestmark = pytest.mark.torch
 
-PLAN = {"epsilon": 8, "delta": 1e-5, "steps": 6, "batch_size": 32}
+private_of = partial(small_networks.private_of, rate=0.1, steps=6, batch_size=32)
 SIX_STEPS = {"steps": 6, "epsilon": 8.0, "finite": True}  # what most programs give
 PROGRAMS = []  # (program, facts, words of its warning)
 
@@ -55,11 +56,6 @@ def mlp():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
 
 
-def private_of(net, *data, optimizer=None, **others):
-    optimizer = optimizer or SGD([p for p in net.parameters() if p.requires_grad], 0.1)
-    return Private(net, optimizer, *data, **{**PLAN, **others})
-
-
 def begin(seed, optimizer=SGD, **others):
     """A network, and its Private of the rows."""
     net = mlp()
@@ -67,9 +63,7 @@ def begin(seed, optimizer=SGD, **others):
 
 
 def run(private, loss):
-    for batch in private:
-        private.step(loss, *batch)
-    return facts(private)
+    return facts(small_networks.run(private, loss))
 
 
 def facts(private, **others):
