@@ -194,19 +194,6 @@ def test_a_ledger_of_batches_without_replacement(answer, refused, tmp_path: Path
     assert certified["lower"] < certified["epsilon"] < 0.71 * same["epsilon"]
 
 
-def test_what_opacus_saved_is_priced(answer, tmp_path: Path):
-    path = tmp_path / "accountant.json"
-    path.write_text(json.dumps({"history": [[1.1, 0.01, 1000]], "mechanism": "prv"}))
-    found = answer("epsilon --delta 1e-5 --ledger", str(path))
-    assert found["epsilon"] == answer(f"epsilon {RUN}")["epsilon"]
-
-
-def test_a_bad_line_of_a_file_is_named(refused, steps_csv: str):
-    Path(steps_csv).write_text(f"{HEADER}\n1.1,0.01,5\n1.1,60,5\n")
-    error = refused("epsilon --delta 1e-5 --ledger", steps_csv)
-    assert "the steps.csv, line 3: sample_rate must lie in [0, 1], got 60.0; write batch" in error
-
-
 def test_an_infinite_epsilon_is_said_to_be_one(dpkit, answer, refused, monkeypatch):
     unbounded = np.full(32, np.inf)
     monkeypatch.setattr(moments, "curve", lambda *_: (np.arange(1.0, 33), unbounded))

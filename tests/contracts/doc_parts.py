@@ -10,7 +10,7 @@ from dpkit.common.show import interval
 from dpkit.papers import literature
 from dpkit.papers.adadp import recomputed as adadp
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
-from dpkit.papers.claims import CAUSES, Claim, Verdict, check
+from dpkit.papers.claims import CAUSES, Verdict, check
 from dpkit.papers.comparison import tables
 from dpkit.papers.comparison.tables import PROTOCOLS
 from dpkit.papers.dp_cgan.claims import CODE_NOISE, charged_steps
@@ -53,16 +53,11 @@ def _findings(cause: str | None, found: list[Verdict]) -> str:
 def _cells(one: Verdict) -> list[str]:
     claim = one.claim
     mark = f"**{one.verdict}**" if one.verdict == "fails" else one.verdict
-    values = (shown(claim, value) for value in (claim.stated, one.computed))
+    values = (claim.shown(value) for value in (claim.stated, one.computed))
     cells = [f"`{claim.id}`", claim.says, *values, mark]
     for text in (claim.code.was, claim.code.should) if claim.code else ():
         cells.append("<br>".join(f"`{line.strip()}`" for line in text.splitlines()))
     return [cell.replace("|", "\\|") for cell in cells]
-
-
-def shown(claim: Claim, value: float | None) -> str:
-    """A stated or computed value in a cell: 30,303 and 1e-5."""
-    return claim.shown(value, ",.6g").replace("e-0", "e-")
 
 
 def published_runs() -> tuple[tuple[str, str, as_drawn.DrawnRun], ...]:

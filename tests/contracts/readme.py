@@ -165,7 +165,7 @@ def claims_table() -> str:
         rows = []
         for claim, computed, verdict, _ in verdicts:
             mark = f"**{verdict}**" if verdict == "fails" else verdict
-            values = (doc_parts.shown(claim, value) for value in (claim.stated, computed))
+            values = (claim.shown(value) for value in (claim.stated, computed))
             rows.append((f"`{claim.id}`", claim.says, *values, mark))
         summary = f"<summary><b>{paper.TITLE}</b>: {counted(verdicts)}</summary>"
         written = table("claim | what is said | stated | computed |", rows)

@@ -122,14 +122,6 @@ def test_an_empty_batch_is_a_step_of_noise(loss):
     assert not torch.equal(before, next(gan.discriminator.parameters()))
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.func")
-@pytest.mark.parametrize("loss", LOSSES)
-def test_critics_of_unlisted_layers_are_trained_too(loss):
-    critic = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.PReLU(), nn.Linear(8, 1))
-    gan = gan_of(Generator(), critic, classes=None, loss=loss).fit(X, steps=2)
-    assert gan.sample(5).shape == (5, 1, 8, 8)
-
-
 def test_labels_are_neither_needed_nor_stated_without_classes(fitted):
     assert "the number of classes, 10, is public" in fitted.statement()
     gan = gan_of(classes=None).fit(X, steps=2)

@@ -271,7 +271,7 @@ def test_labels_that_there_are_none_of(labels):
         fitted().sample(labels)  # which tells of no record
 
 
-def test_data_of_another_shape_than_the_generator_makes_or_with_holes():
+def test_data_of_another_shape_than_the_generator_makes():
     with pytest.raises(ValueError, match="an example of the data is"):
         gan_of().fit(FLAT, Y, steps=6)
     with pytest.raises(ValueError, match=r"x.permute\(0, 3, 1, 2\) puts.*channels first"):
@@ -281,8 +281,6 @@ def test_data_of_another_shape_than_the_generator_makes_or_with_holes():
         net, private, x, y = begun(data, Y, net=net)
         with pytest.raises(ValueError, match=f"{words}.*was not charged"):
             private.step(each(net), x, y)
-    with pytest.raises(ValueError, match="NaN"):
-        gan_of().fit(np.full((50, 1, 8, 8), np.nan), np.zeros(50, int), steps=6)
 
 
 def test_tensorboard_that_is_not_installed(monkeypatch):

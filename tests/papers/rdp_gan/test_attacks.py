@@ -13,11 +13,8 @@ from dpkit.privacy import SampledGaussian
 
 pytestmark = pytest.mark.torch
 FEW = 10  # the least that an exact attack takes
+rng = partial(np.random.default_rng, 0)
 BY_ID = {target.id: target for target in attacks.TARGETS}
-
-
-def rng():
-    return np.random.default_rng(0)
 
 
 def test_the_record_is_in_the_first_batch_more_often_than_delta():
