@@ -5,7 +5,6 @@ import math
 import re
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -16,7 +15,6 @@ from dpkit.papers import PAPERS
 from dpkit.papers.experiments.reproduce import PartsFailed
 from dpkit.privacy import Release, SampledGaussian, best_of, groups, rdp
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5"
 DRAWN = "epsilon --noise-multiplier 1 --steps 9 --delta 1e-5"
 LEDGER = "epsilon --delta 1e-5 --ledger"

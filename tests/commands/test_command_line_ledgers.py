@@ -10,7 +10,6 @@ from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
 from dpkit.privacy.mechanisms import Adjacency
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000 --delta 1e-5"
 TARGET = "noise --epsilon 4 --sample-rate 0.01 --steps 1000 --delta 1e-5"
 HEADER = "noise_multiplier,sample_rate,count"

@@ -24,7 +24,7 @@ from torch.nn.utils import parametrizations
 from torch.nn.utils import spectral_norm as by_hook
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
 
-from dpkit import Budget, Private, PrivateImages, PrivateTable
+from dpkit import Budget, Private
 from dpkit.private import model
 from dpkit.training import seeded
 from dpkit.training.gradients import independence
@@ -758,24 +758,3 @@ def test_the_items_of_a_data_set_are_taken_and_of_an_index_twice_it_is_warned():
         warnings.simplefilter("error")
         _, _, x, _ = begun(Subset(whole, range(200)))
     assert x.abs().max() == 2  # of its items, not its tensors
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [
-        lambda: PrivateImages().fit(np.full((20, 8, 8), 3.5), np.zeros(20, int)),
-        lambda: PrivateImages().fit(np.zeros((20, 8, 8)), np.full(20, 77)),
-        lambda: private_of(classifier(), torch.full((200, 64), torch.nan), Y[:200]),
-        lambda: table_of([7, 200]),
-    ],
-)
-def test_an_error_that_quotes_a_record_says_so(refused):
-    with pytest.raises(ValueError, match="keep it to yourself"):
-        refused()
-
-
-def table_of(ages):
-    import pandas as pd
-
-    frame = pd.DataFrame({"age": ages, "sex": ["f", "m"]})
-    return PrivateTable({"age": (0, 100), "sex": ["f", "m"]}).fit(frame)

@@ -49,10 +49,7 @@ def fitted(*networks: nn.Module | None, x: torch.Tensor = X, **others) -> None:
     gan_of(*networks, **GAN, **others).fit(x, Y, steps=2)
 
 
-def half_loss(net: nn.Module) -> None:
-    run(private_of(net), lambda x, y: each(net)(x, y).half())
-
-
+NET = classifier()
 REFUSED = {
     **{
         f"{name} of {kind}": (partial(task, kind), r"call float\(\) or double\(\)")
@@ -66,7 +63,7 @@ REFUSED = {
     "the loop": (lambda: around(lambda: run(private_of())), "autocast off around"),
     "a fit": (lambda: around(fitted), "autocast off around"),
     "the loss": (in_loss, "gave torch.bfloat16; switch autocast off inside it"),
-    "its dtype": (lambda: half_loss(classifier()), "compute them in float32"),
+    "its dtype": (lambda: run(private_of(NET), lambda x, y: each(NET)(x, y).half()), "in float32"),
     "in net": (lambda: run(private_of(Mixed(classifier()))), "switch autocast off inside it"),
     "in critic": (lambda: fitted(None, Mixed(Critic()), loss="hinge"), "autocast off inside it"),
     "fakes": (lambda: fitted(Mixed(Generator(), back=False)), r"torch.float32, .* end in .to\("),

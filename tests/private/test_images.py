@@ -97,15 +97,12 @@ def test_images_of_two_values_are_read_by_their_type():
 
 
 @pytest.mark.torch
-def test_a_data_set_of_torch_is_read():
+def test_a_data_set_of_torch_with_other_parts_than_images_and_labels_is_refused():
     from torch import from_numpy
     from torch.utils.data import TensorDataset
 
     x, y = made_up()
     held = TensorDataset(from_numpy(x), from_numpy(y))
-    seeded = images_of(reproducible_seed=0)
-    wanted, found = (seeded.fit(*data).sample(y, reproducible_seed=0) for data in ((x, y), (held,)))
-    np.testing.assert_allclose(found, wanted)
     with pytest.raises(ValueError, match="got 3 parts"):
         images_of().fit(TensorDataset(*held.tensors, held.tensors[1]))
     with pytest.raises(TypeError, match="leave y out"):
@@ -157,7 +154,7 @@ BYTES, LABELS = made_up()
     [
         (BYTES * 1.0, r"must lie in \[0, 1\], and record 0 does not.*x / 255"),
         (BYTES / 127.5 - 1, r"\[0, 1\], and record 0 does not.*\(x \+ 1\) / 2"),
-        (with_pixel(1.001), r"\[0, 1\], and record 7"),
+        (with_pixel(1.001), r"\[0, 1\], and record 7.*keep it to yourself"),
         (with_pixel(-1e-9), r"\[0, 1\], and record 7"),
         (with_pixel(np.nan), r"record 7 does not, or holds NaN.*fill in"),
         (with_pixel(np.inf), r"record 7 does not, or holds NaN"),
@@ -243,7 +240,7 @@ def test_a_budget_adds_up_fits_and_one_that_exceeds_it_charges_nothing(tmp_path)
     assert not hasattr(late, "model_")
     with pytest.raises(ValueError, match="the budget of another data set"):
         images_of(epsilon=0.5).fit(BYTES[1:], LABELS[1:], budget=budget)
-    with pytest.raises(ValueError, match="y must lie"):
+    with pytest.raises(ValueError, match=r"y must lie.*keep it to yourself"):
         images_of(epsilon=0.5).fit(BYTES, LABELS + 1, budget=budget)
     assert budget.share_spent() == shares[2]
     named = replace(budget, path=tmp_path / "named.json", data="the scans of 2020")

@@ -231,25 +231,19 @@ def contrastive(out, y):
     return cross_entropy(out @ out.T, torch.arange(len(out)), reduction="none")
 
 
-def plain(out, y):
+def criterion(out, y):
     return cross_entropy(out, y, reduction="none")
 
 
-criterion = plain
-
-
-def test_a_criterion_that_is_exchanged_is_looked_at_again():
+def test_a_criterion_that_is_exchanged_is_looked_at_again(monkeypatch):
     private = private_of(net := nn.Linear(64, 10))
     batches = iter(private)
     private.step(lambda x, y: criterion(net(x), y), *next(batches))
     private.step(lambda x, y: criterion(net(x), y), *next(batches))
-    globals()["criterion"] = contrastive
-    try:
-        rows = next(batches)
-        with pytest.raises(TypeError, match="other examples change"):
-            private.step(lambda x, y: criterion(net(x), y), *rows)
-    finally:
-        globals()["criterion"] = plain
+    monkeypatch.setitem(globals(), "criterion", contrastive)
+    rows = next(batches)
+    with pytest.raises(TypeError, match="other examples change"):
+        private.step(lambda x, y: criterion(net(x), y), *rows)
 
 
 # K. One record decides

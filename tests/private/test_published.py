@@ -154,14 +154,8 @@ PUBLISHED = (
 
 
 def measured(absent: list[float], present: list[float], confidence: float) -> float:
-    return bounds.clopper_pearson(
-        absent,
-        present,
-        delta=DELTA,
-        adjacency="add-remove",
-        confidence=confidence,
-        rng=np.random.default_rng(0),
-    ).epsilon
+    asked = {"delta": DELTA, "adjacency": "add-remove", "confidence": confidence}
+    return bounds.clopper_pearson(absent, present, **asked, rng=np.random.default_rng(0)).epsilon
 
 
 def in_both_worlds(publish: Callable[[bool], Any]) -> list[list[Any]]:

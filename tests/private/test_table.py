@@ -123,7 +123,7 @@ def changed(**cells: object) -> pd.DataFrame:
         (changed(age=98), r"column age, row 1 .*98 lies outside \[18.0, 97.0\].*wider edges"),
         (changed(age=20.5), r"column age, row 1 .*20.5 is no whole number; round beforehand"),
         (changed(rate=None), r"row 1 .*nan is missing; .*: \(low, high, bins, None\)"),
-        (changed(rate=-0.1), r"column rate, row 1 .*-0.1 lies outside \[0.0, 1.0\]"),
+        (changed(rate=-0.1), r"column rate, row 1 .*-0.1 lies outside \[0.0, 1.0\].*keep it to"),
         (changed(rate=np.inf), r"column rate, row 1 .*inf lies outside"),
         (changed(sex="F"), r"column sex, row 1 .*'F' is no category; did you mean 'f'"),
         (changed(sex=None), r"column sex, row 1 .*(None|nan) is missing; .*None in the list of"),

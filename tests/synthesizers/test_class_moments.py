@@ -18,7 +18,6 @@ from dpkit.synthesizers.class_moments import (
     fit,
     partition,
     settings_for,
-    sums,
 )
 
 SHAPE = (1, 6, 5)
@@ -173,18 +172,6 @@ def test_digits_keep_their_classes():
     means = drawn.reshape(10, 100, -1).mean(1)
     distances = np.square(data.flat()[:, None] - means).sum(-1)
     assert (distances.argmin(1) == data.labels).mean() > 0.8
-
-
-def test_sums_are_those_of_a_loop_over_records():
-    images, labels = made_up(40)
-    found = sums(images.reshape(40, -1), labels, 3, settings=SETTINGS)
-    z = clipped(images.reshape(40, -1), settings=SETTINGS)
-    for label in range(3):
-        own = [row for row, other in zip(z, labels, strict=True) if other == label]
-        assert found.counts[label] == len(own)
-        np.testing.assert_allclose(found.firsts[label], np.sum(own, axis=0), atol=1e-9)
-        products = sum(np.outer(row, row) for row in own)
-        np.testing.assert_allclose(found.seconds[label], products, atol=1e-9)
 
 
 @pytest.mark.parametrize(

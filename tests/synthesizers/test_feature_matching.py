@@ -29,17 +29,6 @@ def model() -> FeaturesModel:
     return fit(*made_up(), settings=SETTINGS, public_size=30, rng=rng(), matching=FEW)
 
 
-def test_images_have_the_shape_of_the_data_and_lie_between_0_and_1(model):
-    images = model.sample([0, 1, 2, 2], rng=rng())
-    assert (images.shape, images.dtype) == ((4, 1, 6, 5), np.float32)
-    assert ((images >= 0) & (images <= 1)).all()
-    assert len(model.losses) == 5
-    assert all(0 < loss < 10 for loss in model.losses)
-    assert model.sample([], rng=rng()).shape == (0, 1, 6, 5)
-    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.2, got 3"):
-        model.sample([0, 3], rng=rng())
-
-
 def test_what_is_made_follows_from_the_seed_and_global_randomness_is_left_alone(model):
     before = torch.get_rng_state()
     again = fit(*made_up(), settings=SETTINGS, public_size=30, rng=rng(), matching=FEW)
@@ -115,7 +104,9 @@ def test_arguments_that_cannot_be_are_refused(changes, message):
     assert generator.bit_generator.state == before
 
 
-def test_learning_that_cannot_be_is_refused():
+def test_labels_and_learning_that_cannot_be_are_refused(model):
+    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.2, got 3"):
+        model.sample([0, 3], rng=rng())
     for name, bad in {"steps": 0, "batch": 0, "rate": 0.0, "decay": 1.5, "every": 0}.items():
         with pytest.raises(ValueError, match=name):
             Matching(**{name: bad})

@@ -52,10 +52,14 @@ def with_labels() -> nn.Module:
     return Calls(lambda p, x, y: p[0](torch.cat([x, one_hot(y, num_classes=3)], 1)), body)
 
 
-def penalty(critic: nn.Module, real: torch.Tensor):
+def with_penalty(critic: nn.Module, real, fake, mixing):
     """Gradients of the critic's loss with a penalty, and the losses."""
-    mixing = torch.linspace(0, 1, len(real)).to(real)
-    return gradient_penalty.per_example(critic, real, real.flip(0) + 1, mixing=mixing)
+    return gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+
+
+def penalty(critic: nn.Module, real: torch.Tensor):
+    """The same, with fakes and mixing that follow from the real examples."""
+    return with_penalty(critic, real, real.flip(0) + 1, torch.linspace(0, 1, len(real)).to(real))
 
 
 def alone(network: nn.Module, loss, *inputs: torch.Tensor) -> list[torch.Tensor]:

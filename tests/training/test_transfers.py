@@ -16,6 +16,7 @@ from traceback import extract_stack
 
 import pytest
 import torch
+from per_example_tests import with_penalty
 from tiny import Plain, networks
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -26,7 +27,7 @@ from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.training import clipped_sum, gradient_penalty, noise, optimizers, per_example
+from dpkit.training import clipped_sum, noise, optimizers, per_example
 from dpkit.training.device import generator_on
 from dpkit.training.gradients import Gradients, LayerPasses, layers
 from dpkit.training.gradients.layers import KINDS
@@ -178,16 +179,12 @@ def test_dpgan(images, name):
     assert found == (READ | DRAW | BOUNDS if private else READ)
 
 
-def penalised(net: nn.Module, real: Tensor, fake: Tensor, mixing: Tensor):
-    return gradient_penalty.per_example(net, real, fake, mixing=mixing)
-
-
 def general_step(gan, features, labels, *, settings, index, rng, penalty):
     """Clip, noise, update: what a step of one's own does."""
     net = gan.discriminator
     of, inputs = partial(per_example, net, lambda out: out.square().squeeze(1)), (features,)
     if penalty:
-        of = partial(penalised, net)
+        of = partial(with_penalty, net)
         inputs = (features, torch.rand(features.shape), torch.rand(len(features)))
     clipped = clipped_sum(of, *inputs, rule=FlatClipping(1.0), microbatch_size=3)
     noisy = noised(clipped.sums, noise_std=1.0, rng=rng)

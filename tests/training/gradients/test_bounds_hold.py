@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from per_example_tests import Calls, frozen_norm, normal, squares, with_labels
+from per_example_tests import Calls, frozen_norm, normal, squares, with_labels, with_penalty
 from torch import nn
 
 from dpkit.papers.adadp.noise_shapes import ScaledClipping
@@ -105,12 +105,9 @@ def test_a_penalised_record_keeps_to_the_bound_where_real_and_fake_are_alike(siz
     critic = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
     real = size * normal(1, 64).abs()
     fake = real + 1e-4 * size * normal(1, 64, seed=1)
-    mixing = torch.tensor([0.5])
-
-    def of(real, fake):
-        return gradient_penalty.per_example(critic, real, fake, mixing=mixing)
-
-    assert length(clipped_sum(of, real, fake, rule=FlatClipping(1.0)).sums) <= 1 + 1e-4
+    inputs = real, fake, torch.tensor([0.5])
+    sums = clipped_sum(partial(with_penalty, critic), *inputs, rule=FlatClipping(1.0)).sums
+    assert length(sums) <= 1 + 1e-4
 
 
 def test_the_released_tensors_do_not_depend_on_the_batch():

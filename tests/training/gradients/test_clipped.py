@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from per_example_tests import alone, filled, normal
+from per_example_tests import alone, filled, normal, with_penalty
 from torch import nn
 
 from dpkit.privacy.clipping import (
@@ -16,7 +16,7 @@ from dpkit.privacy.clipping import (
     Unclipped,
 )
 from dpkit.training.device import precision
-from dpkit.training.gradients import clipped_sum, gradient_penalty, layers, per_example
+from dpkit.training.gradients import clipped_sum, layers, per_example
 from dpkit.training.networks import called_real
 
 pytestmark = pytest.mark.torch
@@ -178,11 +178,7 @@ def test_bounds_of_another_network_and_parts_of_no_example_are_refused():
 
 
 def test_a_gradient_penalty_in_parts():
-    network = critic()
-
-    def of(real, fake, mixing):
-        return gradient_penalty.per_example(network, real, fake, mixing=mixing)
-
+    of = partial(with_penalty, critic())
     inputs = images(5), images(5, seed=2), torch.linspace(0, 1, 5, dtype=torch.float64)
     whole = clipped_sum(of, *inputs, rule=FlatClipping(3.0))
     parts = clipped_sum(of, *inputs, rule=FlatClipping(3.0), microbatch_size=2)
