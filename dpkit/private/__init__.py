@@ -1,6 +1,6 @@
 """Private training of your own networks: clipped, noised, charged and stated by one object.
 
-Each name is loaded when it is asked for, and torch with it where it needs torch.
+Each name is loaded on demand, and torch only where it needs torch.
 """
 
 from typing import TYPE_CHECKING

@@ -23,19 +23,19 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Budget:
-    """Epsilon and delta of all runs on one data set together, which every run reserves of first.
+    """Epsilon and delta of all runs on one data set, reserved before each run.
 
-    A later run may be chosen after an earlier one was seen: so costs are added up by a Renyi filter
+    A later run may be chosen after an earlier one was seen, so a Renyi filter adds up the costs
     (`dpkit.privacy.filters`; Feldman, Zrnic 2021, Thm 4.3), at one order, which the first run's
     plan decides before anything is released. That is less tight than a run's own epsilon: a first
-    run that fits only by the certified accountant is allowed, and no other after it.
+    run that fits by the certified accountant alone is allowed, and none after it.
 
     What is reserved is not given back. The file names the data by a checksum, so that two data sets
     do not share a budget; order of records and type of numbers count.
 
     Args:
-        path: of the JSON file; it is made by the first run. Its folder must exist. A link leads to
-            the file itself, and a relative path is of the folder in which the Budget is made.
+        path: of the JSON file, which the first run makes; its folder must exist. A link leads to
+            the file itself; a relative path starts where the Budget is made.
         epsilon: nats, > 0, and delta, in (0, 1): of all runs together. Both are fixed by the first.
         data: name or checksum of the data set, where runs encode it in ways of their own or read
             parts of it; None: a checksum of what a run is given.
@@ -58,7 +58,7 @@ class Budget:
 
     @property
     def file(self) -> Path:
-        """The budget's file, whatever link or folder its path was written with."""
+        """The budget's file, links and folders resolved."""
         return Path(os.path.realpath(vars(self)["_absolute"]))
 
     def check(
@@ -162,7 +162,7 @@ class Budget:
         )
 
     def _opened(self, ledger: Ledger, data: str) -> dict[str, Any]:
-        """The file's content before the first run: what is fixed there does not depend on data."""
+        """The file's content before the first run, which depends on no data."""
         order = filters.best_order(self.epsilon, delta=self.delta, ledger=ledger)
         stored = {
             "note": NOTE,
@@ -213,7 +213,7 @@ def _total(stored: dict[str, Any]) -> Fraction:
 
 
 def check_budget(budget: Any) -> None:
-    """Refuse what is no Budget, such as the number that was meant as epsilon (TypeError)."""
+    """Refuse (TypeError) what is no Budget, such as an epsilon."""
     if budget is not None and not isinstance(budget, Budget):
         raise TypeError(
             f"budget must be a Budget('budget.json', epsilon=..., delta=...), got {budget!r:.80}"

@@ -1,7 +1,7 @@
 """A user's data as tensors with the example first: whole, finite and of one length.
 
-A mean of the data, by which features are standardised, would carry each record into every batch:
-it is a public constant, or noised, as one more release of the same budget.
+The data's own mean would carry each record into every batch: features are standardised by public
+constants, or by a noised mean, one more release of the budget.
 """
 
 import warnings
@@ -40,7 +40,7 @@ Transform = Callable[[Tensor], Tensor]
 
 
 def signed(pixels: Tensor) -> Tensor:
-    """Pixels 0..255 as floats in [-1, 1], as generators that end in tanh have them."""
+    """Pixels 0..255 as floats in [-1, 1], the range of tanh."""
     return pixels.to(torch.get_default_dtype()) / 127.5 - 1
 
 
@@ -94,7 +94,7 @@ def held_in(*data: Any) -> list[Any]:
 def extreme_places(parts: tuple[Tensor, ...]) -> Tensor:
     """Indices of records: the first, and those with the smallest and the largest label."""
     places = {0}
-    for part in parts:  # of which labels are whole numbers, and floats of one dimension
+    for part in parts:  # labels are whole numbers, and floats of one dimension
         if part.dtype != torch.bool and (part.ndim == 1 or not part.is_floating_point()):
             low = high = part.reshape(len(part), -1)
             if low.shape[1] > COLUMNS:
@@ -212,9 +212,9 @@ def _tensor(name: str, part: Any) -> Tensor:
         raise TypeError(f"{name} must be a tensor of real numbers, got {part.dtype}")
     if not part.ndim:
         raise ValueError(f"{name} must have the example first, got a single number")
-    part = part.detach()  # whose first two rows are as far apart as any two
+    part = part.detach()  # its first two rows are as far apart as any two
     _warn_of_overlap(f"rows of {name}", extents(part[:1]), extents(part[1:]))
-    # with which torch computes little
+    # torch computes little with these
     if part.dtype in (torch.uint16, torch.uint32, torch.uint64):
         part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
         if bool((part < 0).any()):
@@ -262,9 +262,9 @@ def data_for(
 ) -> Data:
     """Data for `dpkit.training`, of the device and type of `like`, a parameter.
 
-    Where features are small, they move to its GPU. No transform is `signed` for images of bytes,
-    (records, ..., height, width): type and shape decide that, never a value. Whole numbers in rows
-    stay so, as tokens do; beside what a generator makes they become floats.
+    Small features move to its GPU. Without a transform, images of bytes, (records, ..., height,
+    width), become `signed`, by type and shape, never by a value. Whole numbers in rows stay, as
+    tokens do; for a GAN they become floats.
     """
     if features.nbytes <= SMALL:
         features = features.to(like.device)
@@ -281,7 +281,7 @@ def data_for(
 def changed(
     rows: Tensor, *, transform: Transform | None, dtype: torch.dtype, whole_numbers: bool
 ) -> Tensor:
-    """A batch's features after the draw, in the network's type but for whole numbers that stay."""
+    """A drawn batch's features, in the network's type but for whole numbers that stay."""
     rows = rows if transform is None else transform(rows)
     stays = whole_numbers and not rows.is_floating_point() and rows.dtype != torch.bool
     return rows.long() if stays else rows.to(dtype)
@@ -308,7 +308,7 @@ def warn_of_range(real: Tensor, fakes: Tensor, *, given: Tensor) -> None:
         )
 
 
-LEAST = 0.05  # deviation, of half the range between the bounds: noise may leave less
+LEAST = 0.05  # deviation, of half the range: noise may leave less
 AT_ONCE = 2**22  # numbers that are added up together
 
 
@@ -344,11 +344,11 @@ class NoisyStandardised:
         transform = NoisyStandardised(low=0, high=100)  # of Private or PrivateGan
 
     The run's first release: each record, cut to [low, high], adds its values and their squares,
-    scaled to [-1, 1], to one sum of 2 d numbers, to which Gaussian noise is added (Dwork, Roth
-    2014, Thm A.1; priced by its exact profile). A record moves it by at most sqrt(2 d) in L2 norm,
+    scaled to [-1, 1], to one sum of 2 d numbers, which gets Gaussian noise (Dwork, Roth 2014,
+    Thm A.1; priced by its exact profile). A record moves it by at most sqrt(2 d) in L2 norm,
     under add-remove; the mean is off by noise_multiplier sqrt(2 d) / records, in units of half the
-    range. For test data and samples, `private.transform` and a fitted `gan.transform_` are then the
-    `Standardised` by released numbers, which stand in a saved file, too.
+    range. For test data and samples, `private.transform` and a fitted `gan.transform_` are then
+    `Standardised` by the released numbers, which a saved file holds too.
 
     Args:
         low, high: public bounds of a feature, for all or one for each; not read off the records.
@@ -377,7 +377,7 @@ class NoisyStandardised:
     def _released(
         self, features: Tensor, *, public_size: int, rng: torch.Generator
     ) -> Standardised:
-        """The transform by one noisy release of all features (records, ...)."""
+        """The transform by one release of all features (records, ...)."""
         low, high = (torch.as_tensor(x, dtype=torch.float64) for x in (self.low, self.high))
         middle, half = (low + high) / 2, (high - low) / 2
         size = prod(features.shape[1:])
@@ -388,8 +388,7 @@ class NoisyStandardised:
         std = self.noise_multiplier * sqrt(2 * size)
         (noisy,) = noised([total.to(rng.device)], noise_std=std, rng=rng)
         mean, square = (noisy / public_size).cpu()
-        variance = (square + 1) / 2 - mean.square()
-        spread = variance.clamp(min=LEAST**2).sqrt()
+        spread = ((square + 1) / 2 - mean.square()).clamp(min=LEAST**2).sqrt()
         return Standardised(
             _tuples(middle + half * mean.clamp(-1, 1)),
             _tuples((half * spread).expand(mean.shape)),
@@ -404,19 +403,19 @@ def _tuples(values: Tensor) -> Any:
 def settled(
     transform: Any, features: Tensor, *, public_size: int, rng: torch.Generator
 ) -> Any:
-    """A transform as it is, or by its release, which the plan holds (its `scaling_noise`)."""
+    """A transform as it is, or by its release (`scaling_noise` of the plan)."""
     if not isinstance(transform, NoisyStandardised):
         return transform
     return transform._released(features, public_size=public_size, rng=rng)
 
 
 def published(transform: Any, plan: Plan) -> dict[str, Any]:
-    """The numbers of a transform that were released, if any, for a saved file."""
+    """The released numbers of a transform, if any, for a saved file."""
     return {} if plan.scaling_noise is None else {"standardised": asdict(transform)}
 
 
 def left_behind(rows: Tensor) -> Tensor:
-    """Stands for a transform that was not pickled with a fitted GAN (ValueError)."""
+    """Stand for a transform that a pickled GAN left behind (ValueError)."""
     raise ValueError(
         "transform stays behind when a fitted PrivateGan is pickled, as it may hold records: "
         "set_params(transform=...) before another fit"

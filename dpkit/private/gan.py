@@ -168,7 +168,7 @@ class PrivateGan(BaseEstimator):
                 crash, bit for bit, charged once. It is PRIVATE (see `dpkit.training.Checkpoints`).
             budget: adds up the runs on these data (see `Budget`).
             progress: show a bar.
-            log_dir: folder for TensorBoard. Its curves are PRIVATE, as `curves_` are.
+            log_dir: folder for TensorBoard, PRIVATE as `curves_` is.
 
         Raises:
             ValueError: a number is out of range, data or networks do not fit, or the checkpoint is
@@ -220,7 +220,7 @@ class PrivateGan(BaseEstimator):
 
         def charge(how: Any) -> None:  # of several ranks, once
             if budget is not None and not distributed.here().rank:
-                # known by its ledger of steps, which lies there by its first: charged once
+                # the ledger of its steps names a run, which is charged once
                 held = None if place is None else read_charged(Path(place.path))
                 run = None if held is None else held.identity
                 how(budget, settings.plan.ledger(), run=run, **known)
@@ -236,16 +236,15 @@ class PrivateGan(BaseEstimator):
         self.generator_, self.plan_ = released.eval(), settings.plan
         self.settings_ = self._public() | published(transform, settings.plan)
         rows = [floats(*(getattr(one, name) for name in COLUMNS.values())) for one in seen]
-        columns = pd.Index(COLUMNS, name="private")  # which is printed over them
-        curves = pd.DataFrame(rows, columns=columns)
+        # "private" is printed over the columns
+        curves = pd.DataFrame(rows, columns=pd.Index(COLUMNS, name="private"))
         curves["step"] += 1
         self.transform_, self.curves_ = transform, curves
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         """The state to pickle; of a fitted GAN without `curves_` and transforms."""
-        private = ("curves_", "transform_")
-        state = {name: x for name, x in vars(self).items() if name not in private}
+        state = {k: x for k, x in vars(self).items() if k not in ("curves_", "transform_")}
         if hasattr(self, "generator_") and self.transform is not None:
             state["transform"] = left_behind
         return state
@@ -280,29 +279,27 @@ class PrivateGan(BaseEstimator):
             draws = statement.generator(reproducible_seed, stream=2)
             conditions = (torch.from_numpy(wanted_labels(n, classes=classes, rng=draws)),)
             count = len(conditions[0])
-        device = next(network.parameters()).device
-        rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
-        shape = self.settings_["latent_size"]
-        z = normal(count, shape, like=next(network.parameters()), rng=rng)
-        rows = (z, *(one.to(device) for one in conditions))
+        like = next(network.parameters())
+        rng = generator_on(like.device, reproducible_seed=reproducible_seed, stream="samples")
+        z = normal(count, self.settings_["latent_size"], like=like, rng=rng)
+        rows = (z, *(one.to(like.device) for one in conditions))
         parts = zip(*(row.split(AT_ONCE) for row in rows), strict=True)
         with torch.no_grad():
             return torch.cat([network(*part).cpu() for part in parts])
 
     def guarantee(self) -> Guarantee:
-        """The certified bound on all that was released by `fit`."""
+        """The certified bound on all that `fit` released."""
         return self._fitted().plan_.guarantee()
 
     def statement(self, *, unit: str = "one training example") -> str:
         """The sentences that a paper should carry; `unit`: what one record is."""
         plan = self._fitted().plan_
-        classes = self.settings_["classes"]
-        return statement.statement(plan, unit=unit, classes=classes)
+        return statement.statement(plan, unit=unit, classes=self.settings_["classes"])
 
     def save(self, path: str | Path, *, unit: str = "one training example") -> None:
-        """Write the released generator with its statement and price: a file that may be published.
+        """Write the released generator with its statement and price, to be published.
 
-        Neither critic, nor curves, nor any state of the random generator is in it.
+        It holds neither critic, nor curves, nor random states.
 
         Args:
             path: of the safetensors file; its folder must exist.
@@ -350,7 +347,7 @@ class PrivateGan(BaseEstimator):
 def watched(
     records: Iterable[Record], *, steps: int, bar: bool, log_dir: str | Path | None
 ) -> Iterator[Record]:
-    """The same records, with a bar and in TensorBoard, where these are wanted.
+    """The same records, with a bar and in TensorBoard if wanted.
 
     Raises:
         ModuleNotFoundError: tensorboard is wanted and not installed.
@@ -403,7 +400,7 @@ class TableGan:  # the other method of `PrivateTable`
 
 
 def initial_weights(reproducible_seed: int | None) -> AbstractContextManager[None]:
-    """Seed the networks made inside: by a stream of the seed, or by the system's entropy."""
+    """Seed the networks made inside, by a stream of the seed or the system's entropy."""
     rng = generator_on(
         torch.device("cpu"), reproducible_seed=reproducible_seed, stream="weights"
     )
@@ -420,7 +417,7 @@ def fit_rows(
 ) -> TableGan:
     """Train a generator of one-hot rows, float32 (records, sum of sizes), as `PrivateTable` does.
 
-    The arguments, `settings` among them, and what is raised are those of `PrivateGan` and its fit.
+    Arguments, `settings` among them, and errors are those of `PrivateGan` and its fit.
     """
     width = sum(sizes)
     with initial_weights(settings.get("reproducible_seed")):

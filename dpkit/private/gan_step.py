@@ -1,4 +1,4 @@
-"""The step of a private GAN: one release a critic step, everything else beside the private data."""
+"""The step of a private GAN: one release a critic step, all else beside the private data."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -17,7 +17,7 @@ from dpkit.training.types import Gan, Record
 
 
 def new_gan(generator: nn.Module, critic: nn.Module, settings: GanSettings) -> Gan:
-    """The two networks, which are changed in place, with optimisers and the generator's average."""
+    """The two networks, changed in place, with optimisers and the generator's average."""
     return Gan(
         generator.train(),
         deepcopy(generator).eval(),
@@ -154,7 +154,7 @@ def scores(output: Tensor) -> Tensor:
 
 
 def _made(net: nn.Module, drawn: Tensor, conditions: tuple[Tensor, ...]) -> Tensor:
-    """Fakes for the critic. None depends on what else is made with it, and none leaves a trace.
+    """Fakes for the critic: none depends on another, and none leaves a trace.
 
     Raises:
         ValueError: the generator changes as it runs, and here its labels are private.

@@ -13,9 +13,9 @@ FLAT = 8  # pixels a side at which convolutions end
 def image_networks(
     shape: tuple[int, int, int], *, classes: int | None, latent_size: int
 ) -> tuple[nn.Module, nn.Module]:
-    """(generator, critic) for images of `shape` with values in [-1, 1]; initial weights as torch's.
+    """(generator, critic) for images of `shape` in [-1, 1], with torch's initial weights.
 
-    Convolutions of 5x5 with stride 2 until 8 pixels a side are left; none for smaller images.
+    Convolutions of 5x5 with stride 2 down to 8 pixels a side; none for smaller images.
 
     Args:
         shape: (channels, side, side).
@@ -39,8 +39,7 @@ def image_networks(
         )
         generator = nn.Sequential(*widths, nn.Tanh(), nn.Unflatten(1, shape))
         first = nn.Linear((channels + more) * side**2, HIDDEN)
-        last = nn.Linear(HIDDEN, 1)
-        critic = nn.Sequential(nn.Flatten(), first, nn.LeakyReLU(SLOPE), last)
+        critic = nn.Sequential(nn.Flatten(), first, nn.LeakyReLU(SLOPE), nn.Linear(HIDDEN, 1))
     else:
         filters = [WIDTH * 2**level for level in range(ceil(log2(side / FLAT)))]
         generator = doubling_generator(latent_size + more, filters[::-1], shape)

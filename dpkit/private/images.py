@@ -33,7 +33,7 @@ class PrivateImages(Priced):
     By "moments" (`dpkit.synthesizers.class_moments`) the release is each class's count, mean and
     second moment, and images are drawn from Gaussians; it needs no torch. By "random features"
     (`dpkit.synthesizers.random_features`: DP-MERF) it is each class's mean embedding, on which a
-    generator is trained for some minutes. They are what a private GAN has to beat.
+    generator is trained for some minutes. A private GAN has to beat both.
 
     Another `fit` costs epsilon again. The fitted object holds no records: it may be released, by
     joblib or pickle, where no seed was given.
@@ -43,7 +43,7 @@ class PrivateImages(Priced):
         guarantee_: its price.
 
     Args:
-        classes: number of labels, 0 .. classes - 1. It is public, and not read off the records.
+        classes: number of labels, 0 .. classes - 1; public, not read off the records.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "moments" or "random features".
         public_size: declared number of records, as `Private`.
@@ -111,12 +111,10 @@ class PrivateImages(Priced):
         ledger = settings.ledger()
         guarantee = pld.epsilon(ledger, delta=self.delta)
         if budget is not None:
-            seed = self.reproducible_seed
-            budget.reserve(ledger, data=checksum(pixels, labels), seed=seed)
+            budget.reserve(ledger, data=checksum(pixels, labels), seed=self.reproducible_seed)
         self.model_ = fit(rows, labels, settings=settings, rng=rng)
         self.guarantee_ = guarantee
-        public = OF_IMAGES.format(classes)
-        self._priced(ledger, guarantee, ALL_RECORDS, len(pixels), public)
+        self._priced(ledger, guarantee, ALL_RECORDS, len(pixels), OF_IMAGES.format(classes))
         self._after = AFTER[self.method]
         return self
 

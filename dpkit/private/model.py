@@ -94,8 +94,8 @@ class Private:
         batch_size: records a batch on average: each enters each batch by itself. A batch may be
             empty.
         max_grad_norm: L2 norm to which each example's gradient is clipped.
-        public_size: declared number of records. By default that of the data, which is then taken as
-            public, as the statement says.
+        public_size: declared number of records; by default that of the data, then taken as public,
+            as the statement says.
         transform: of the first tensor of each batch, row by row, on the network's device; a
             `Standardised` or `NoisyStandardised`, for example (`private.transform` then has the
             numbers that were released). Where it is None, bytes of three dimensions or more,
@@ -103,9 +103,9 @@ class Private:
         budget: adds up the runs on these data (see `Budget`). This run is charged to it as a whole
             before its first release, when its loss and optimiser have been tried (on no rows, if
             the first batch is empty: that is a release of noise).
-        reproducible_seed: of batches and noise; None takes the operating system's entropy. A
-            reader who knows the seed can remove the noise, as the statement says; after two runs
-            with one seed, anybody can.
+        reproducible_seed: of batches and noise; None takes the system's entropy. A reader who
+            knows the seed can remove the noise, as the statement says; after two runs with one
+            seed, anybody can.
         microbatch_size: examples at a time, for the memory.
 
     Raises:
@@ -160,7 +160,7 @@ class Private:
             public_size=size,
             transform=self.transform,
         )
-        self._held = held_in(*data)  # kept, or their memory might be given to something else
+        self._held = held_in(*data)  # kept, or their memory might be reused
         memory = extents(held.features, *self._data, *self._held)
         self._first = Rows(held, rng=self._rng, memory=memory)
         check_no_records(net, self._data)
@@ -183,7 +183,7 @@ class Private:
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         """Batches, as tuples of tensors on the network's device, until the budget is spent.
 
-        A batch that no step has used yet comes first, whoever drew it.
+        An unused batch comes first, whoever drew it.
 
         Raises:
             RuntimeError: a pass of the loop made no step, so that the loop would not end.
@@ -236,7 +236,7 @@ class Private:
             )
         with self._drawn.alone():
             rows, name = self._taken(rows), code_of(loss)
-            # one module for all functions of the same code: what is checked of it is remembered
+            # one module for all functions of the same code, whose checks are remembered
             whole = self._losses.setdefault(name, RowLoss(self.net, loss))
             whole.of_rows = loss
             self._release(name, partial(per_example, whole, itself), *rows, loss=whole)
@@ -310,7 +310,7 @@ class Private:
             )
 
     def _on_extreme_labels(self, run: Callable[..., Any], rows: Sequence[Tensor]) -> None:
-        """The same rows, of these records: a label out of range is found before the run begins."""
+        """The same rows, of these records: finds labels out of range before the run."""
         for part in extreme_places(self._data).split(len(rows[0])):
             several = part[torch.arange(len(self._drawn.rows[0])) % len(part)]
             try:
@@ -362,7 +362,7 @@ class Private:
         return self.plan.ledger(self.steps_done)
 
     def guarantee(self, *, planned: bool = False) -> Guarantee:
-        """The certified bound on what was released so far, or on all that is planned.
+        """The certified bound on the releases so far, or on all that are planned.
 
         That of so far holds where the number of steps was fixed beforehand; the plan's also where
         released values decided when to stop, and neither where records or `curves` did.

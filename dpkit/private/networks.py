@@ -1,4 +1,4 @@
-"""Networks and optimisers: which are refused, and what moves them or lies in them unnoticed."""
+"""Networks and optimisers: refusals, and what moves them or lies in them unnoticed."""
 
 import re
 import warnings
@@ -62,7 +62,7 @@ def hold(network: nn.Module) -> nn.Module:
 
 
 def check_optimizer(optimizer: Any, net: nn.Module) -> None:
-    """Refuse what is no torch.optim.Optimizer (TypeError), or not of this network (ValueError)."""
+    """Refuse what is no optimiser of torch (TypeError), or of another network (ValueError)."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(
             f"optimizer must be a torch.optim.Optimizer, got {optimizer!r:.80}: pass "
@@ -71,7 +71,7 @@ def check_optimizer(optimizer: Any, net: nn.Module) -> None:
     check_holds(optimizer, [p for p in net.parameters() if p.requires_grad])
 
 
-# whether it steps along a release
+# within `own_step` or not
 _steps: WeakKeyDictionary[torch.optim.Optimizer, bool] = WeakKeyDictionary()
 
 
@@ -101,9 +101,9 @@ def _refuse_step(optimizer: Any, *_: Any) -> None:
 
 
 def try_step(optimizer: torch.optim.Optimizer) -> None:
-    """One step along zeros, which is taken back: what it raises is raised before a release.
+    """Take one step along zeros, and take it back: errors come before a release.
 
-    Hooks and what a scheduler has put around the step are left out.
+    Hooks and a scheduler's wrapper of the step are left out.
     """
     groups = [dict(group) for group in optimizer.param_groups]
     state = {p: deepcopy(own) for p, own in optimizer.state.items()}
@@ -130,7 +130,7 @@ def try_step(optimizer: torch.optim.Optimizer) -> None:
 class Weights:
     """Notices what moves a network beside its releases: another optimiser, a clamp, an average.
 
-    Honest code does this too. So a change is warned about once, and the statement then assumes that
+    Honest code does this too: a change is warned about once, and the statement then assumes that
     it was post-processing.
     """
 
@@ -153,13 +153,13 @@ class Weights:
     def leave(
         self, parameters: Sequence[torch.Tensor], released: Sequence[torch.Tensor]
     ) -> None:
-        """A release is done. Notices a hook that put other gradients in the place of its own."""
+        """End a release; notice a hook that replaced its gradients."""
         pairs = [(p.grad, own) for p, own in zip(parameters, released, strict=True)]
         self.changed |= any(g is not None and (g is not own or g._version) for g, own in pairs)
         self._left = self._sums()
 
     def _sums(self) -> dict[torch.device, torch.Tensor]:
-        """Of all that is published, but what spectral norms compute of weights as they run."""
+        """Of all that is published, but what spectral norms compute of weights."""
         own = {name for name, _ in self._net.named_buffers() if name.endswith(("_u", "_v"))}
         return sums_of(x for name, x in self._net.state_dict().items() if name not in own)
 
@@ -185,7 +185,7 @@ def check_no_records(
 
 
 def _holds_rows(held: torch.Tensor, part: torch.Tensor) -> bool:
-    """Whether a row of one is a row of the other, of at least `SEVERAL` different numbers."""
+    """Whether they share a row of at least `SEVERAL` different numbers."""
     size = part[:1].numel()
     if size < SEVERAL or held.numel() % size:
         return False
@@ -261,7 +261,7 @@ def check_pair(
 
 
 def check_logits(answers: torch.Tensor) -> None:
-    """Refuse a critic's answers that are probabilities where the loss takes logits (ValueError)."""
+    """Refuse (ValueError) a critic's probabilities where the loss takes logits."""
     node: Any = answers.grad_fn
     while node is not None and re.match(RESHAPES, node.name()):
         node = node.next_functions[0][0]
@@ -273,7 +273,7 @@ def check_logits(answers: torch.Tensor) -> None:
 
 
 def _tried(name: str, network: nn.Module, *inputs: Any, how: str) -> torch.Tensor:
-    """Its output in evaluation mode, of the same random numbers each time."""
+    """Its output in evaluation mode, of the same draws each time."""
     try:
         with torch.no_grad(), draws_put_back(next(network.parameters()).device):
             output = network.eval()(*inputs)

@@ -20,7 +20,7 @@ from dpkit.training.optimizers import Adam
 
 LOSSES = ("wasserstein", "hinge", "bce")
 LEAST_NORM = 1e-12
-DIGITS = 5  # of a noise multiplier: it is rounded up, so that two machines calibrate the same
+DIGITS = 5  # of a noise multiplier, rounded up: all machines calibrate the same
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Plan:
     Args:
         steps: releases, >= 1.
         batch_size: records a batch on average; it divides each noised sum.
-        public_size: number of records that is taken as public: sample rates follow from it.
+        public_size: number of records, taken as public; sample rates follow from it.
         delta: in (0, 1).
         noise_multiplier: noise standard deviation / clip norm.
         max_grad_norm: the clip norm C.
@@ -95,9 +95,9 @@ def calibrated(
 
     Args:
         epsilon: nats, > 0.
-        records: number of records that there are: the public size where none is declared.
+        records: number of records: the public size where none is declared.
         delta, steps, batch_size, public_size, max_grad_norm, seeded, scaling_noise: as `Plan`.
-        before: what else is released of the same records, which epsilon is to cover as well.
+        before: what else is released of the same records, which epsilon covers too.
 
     Raises:
         ValueError: a number is out of range, a batch is larger than the data set, or no noise
@@ -127,10 +127,10 @@ def calibrated(
 
 
 def size_of(records: int, *, public_size: int | None, delta: float) -> int:
-    """The declared number of records, or that of the data; warns where delta is large beside it.
+    """The declared number of records, or the data's; warns where delta is large beside it.
 
     Raises:
-        ValueError: there are no records and none are declared, or what is declared is not >= 1.
+        ValueError: there are no records and none are declared, or the declared is not >= 1.
     """
     if public_size is None and not records:
         raise ValueError("the data have no rows, and no public_size is declared")
@@ -275,6 +275,6 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
 
 
 def latent_shape(latent_size: Any) -> tuple[int, ...]:
-    """A latent's shape, from that or from its one number (ValueError where it is neither)."""
+    """A latent's shape, from it or its one number (ValueError where it is neither)."""
     shape = tuple(latent_size) if isinstance(latent_size, tuple | list) else (latent_size,)
     return tuple(checks.whole(1, latent_size=size) for size in shape)

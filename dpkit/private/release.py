@@ -27,7 +27,7 @@ from dpkit.training.gradients import MixesExamples, functional, independence, un
 from dpkit.training.gradients.ghost_clipping import PerExample
 from dpkit.training.gradients.independence import extents, meet
 
-# Examples at a time, so that no Poisson batch is too large for the memory
+# Examples at a time: no Poisson batch is too large for the memory
 MICROBATCH_SIZE = 1024
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
 REMEDY = (
@@ -46,7 +46,7 @@ class CurrentBatch:
     def __init__(self, data: tuple[Tensor, ...]) -> None:
         self._data = extents(*data)
         self.rows: tuple[Tensor, ...] = ()
-        self.unused = False  # whether the rows are a batch that no step has used yet
+        self.unused = False  # whether no step has used the rows
         self._kept: list[Tensor] = []  # copies of the rows
         self._process, self._lock = os.getpid(), Lock()
 
@@ -118,7 +118,7 @@ class CurrentBatch:
 
     @contextmanager
     def exchanged(self, records: Sequence[Tensor]) -> Iterator[None]:
-        """Within the block, the batch's memory, and so all views of it, hold other records.
+        """Within the block, the batch's memory, with all its views, holds other records.
 
         Of fewer records the batch's own tensors, not views of them, are as short.
         """
@@ -165,7 +165,7 @@ class RowLoss(nn.Module):
         """
         if unlike := unsupported.does_not_take(self.of_rows, len(rows)):
             raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {unlike}")
-        with functional.still(self):  # else its vectors would tell an empty batch from another
+        with functional.still(self):  # else its vectors would tell of an empty batch
             independence.set_up(self, *rows)
         with independence.undisturbed(self), torch.enable_grad():
             try:
@@ -201,8 +201,7 @@ class RowLoss(nn.Module):
         before, last = run(*rows), len(rows[0]) - 1
         if not independence.equal(before, run(*rows)):
             return  # `per_example` says why
-        others = [torch.cat((row[-1:], row[1:])) for row in batch.rows]
-        with batch.exchanged(others):
+        with batch.exchanged([torch.cat((row[-1:], row[1:])) for row in batch.rows]):
             after = run(*rows)
         same = independence.equal(before[1:], after[1:])
         if not same or (last and independence.moved_by(run, rows, before) is not None):
@@ -210,7 +209,7 @@ class RowLoss(nn.Module):
 
 
 def _remedy(error: Exception, rows: Tensor) -> str:
-    """The remedy for rows of such a type or shape, as part of a sentence, or nothing."""
+    """The remedy for rows of such a type or shape, as part of a sentence, or ""."""
     if "type" in str(error) and not rows.is_floating_point():
         return (
             "whole numbers stay so, as tokens for nn.Embedding, and as features need "
@@ -254,7 +253,7 @@ def two_sided(
     return of
 
 
-@lru_cache(maxsize=1)  # so that what is checked of it is remembered
+@lru_cache(maxsize=1)  # its checks are remembered
 def _both(critic: nn.Module, *losses: Callable[[Tensor], Tensor]) -> RowLoss:
     """The two losses as one network, for critics whose gradients are not products."""
 
@@ -266,7 +265,7 @@ def _both(critic: nn.Module, *losses: Callable[[Tensor], Tensor]) -> RowLoss:
 
 
 class Released(NamedTuple):
-    """A release, and what was measured on the way, which is private: only `means` is released."""
+    """A release, and private measurements: only `means` is released."""
 
     parameters: list[Tensor]
     means: list[Tensor]  # noised sums over the expected batch size, one for each parameter
@@ -282,7 +281,7 @@ def released(
     rng: torch.Generator,
     microbatch_size: int = MICROBATCH_SIZE,
 ) -> Released:
-    """The gradients of a batch, clipped example by example, summed, and noised once.
+    """A batch's gradients, clipped example by example, summed, and noised once.
 
     Args:
         of: per-example gradients and losses of rows (see `dpkit.training.clipped_sum`).

@@ -1,4 +1,4 @@
-"""The released weights with their statement, as a safetensors file that may be published."""
+"""The released weights with their statement, as a safetensors file to be published."""
 
 import json
 from dataclasses import asdict
@@ -45,14 +45,14 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
         "dpkit": __version__,
         **words,
     }
-    # clones: tied weights share their memory, which safetensors refuses
+    # clones: safetensors refuses tied weights, which share memory
     tensors = {name: t.detach().cpu().clone() for name, t in network.state_dict().items()}
     texts = {"statement": str(words["statement"]), "dpkit": json.dumps(facts)}
     files.write_bytes(path, to_bytes(tensors, texts), private=True)
 
 
 def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
-    """Read released weights into a network of the same architecture; returns what was published.
+    """Read released weights into a network of the same architecture; return the published facts.
 
     Raises:
         FileNotFoundError: there is no such file.

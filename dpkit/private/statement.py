@@ -58,7 +58,7 @@ def statement(
 
 
 def counted(records: int) -> str:
-    """The assumption on a number of records that nobody declared."""
+    """The assumption on an undeclared number of records."""
     return f"the number of records, {records}, is public"
 
 
@@ -128,7 +128,7 @@ class Priced(BaseEstimator):
 
 
 def generator(seed: int | None, *, stream: int) -> np.random.Generator:
-    """Of the operating system's entropy, or of a seed: noise and samples are never the same draws.
+    """A generator from the system's entropy or a seed: noise and samples share no draws.
 
     Raises:
         ValueError: the seed is not an integer >= 0.

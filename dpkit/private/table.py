@@ -1,6 +1,6 @@
 """Private synthetic tables: fit a data frame with a public schema, sample rows.
 
-What a table's columns may hold is public, and never read off the records.
+What a column may hold is public, never read off the records.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ REASON = (
 
 
 class Schema:
-    """Columns as `TableEncoder` has them, with categories that are no texts written as texts.
+    """Columns as `TableEncoder` has them, with all categories written as texts.
 
     Args:
         columns: for each column's name a list of categories (texts, whole numbers or truths; None
@@ -88,10 +88,9 @@ class Schema:
                 raise ValueError(
                     f"columns: {name} needs a rising range of two bins or more, got {given}"
                 )
-            # bins of `step` whole numbers; for a step of 1 of as many as make at most `BINS` bins
+            # bins of `step` whole numbers; a step of 1 makes at most `BINS` bins
             width = given.step if given.step > 1 else -(-len(given) // BINS)
-            starts = range(given.start, given.stop, width)
-            edges = (*map(float, starts), float(given.stop - 1))
+            edges = (*map(float, range(given.start, given.stop, width)), float(given.stop - 1))
             return Binned(name, edges, whole=True, missing=missing)
         if isinstance(given, list):
             return self._categories(name, given)
@@ -168,7 +167,7 @@ class Schema:
         return f"pandas.DataFrame(data, columns={list(self.encoder.names)}).infer_objects()"
 
     def frame(self, codes: np.ndarray, rng: np.random.Generator) -> Any:
-        """The table of such codes, with a number drawn uniformly from each bin."""
+        """The table of such codes, with a uniform number from each bin."""
         import pandas as pd
 
         frame = self.encoder.frame(codes, rng)
@@ -232,7 +231,7 @@ class PrivateTable(Priced):
         public_size: int | None = None,
         reproducible_seed: int | None = None,
     ) -> None:
-        Schema(columns)  # refused here where they make no table, and again by `fit`
+        Schema(columns)  # refused here, and again by `fit`
         self.model_: Any
         self.guarantee_: Guarantee
         self.target_: str | None
@@ -338,7 +337,7 @@ class PrivateTable(Priced):
 
 
 def _checksum(frame: "pd.DataFrame") -> str:
-    """SHA-256 of the cells as they are given, whatever a schema makes of them."""
+    """SHA-256 of the cells as given, whatever a schema makes of them."""
     from pandas.util import hash_pandas_object
 
     rows: Any = hash_pandas_object(frame, index=False)  # pyright: ignore[reportCallIssue]
