@@ -1,7 +1,7 @@
 """Tables as input of networks and back: one-hot categories, numbers in bins, squares for images.
 
-What a column may hold is stated beforehand, as public knowledge. Nothing is learned from records:
-a list of categories or a range read off private data would itself be a release without noise.
+What a column may hold is public, stated beforehand: categories or a range read off records would
+be a release without noise.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ normal = partial(unicodedata.normalize, "NFC")  # one form for texts that look t
 class Categorical:
     """A column that holds one of `values`; with `missing`, NA is one category more, the last.
 
-    Texts that differ in their Unicode normal form alone are the same category.
+    Texts of one Unicode normal form are one category.
 
     Raises:
         ValueError: no values, or one that is no text, empty or twice there.
@@ -54,7 +54,7 @@ class Categorical:
 
     @property
     def size(self) -> int:
-        """The number of categories, that of missing values included."""
+        """The number of categories, with that of missing values."""
         return len(self.values) + self.missing
 
     def codes(self, column: "pd.Series") -> np.ndarray:
@@ -87,11 +87,11 @@ class Categorical:
 class Binned:
     """A numeric column in bins: [e0, e1), [e1, e2), ..., the last one closed.
 
-    A last edge that is there twice makes a last bin of that one value: (80, 90, 90) has the bins
-    [80, 90) and [90, 90]. Values outside the edges are refused, not moved to the nearest bin.
+    A last edge given twice is a bin of that value: (80, 90, 90) has the bins [80, 90), [90, 90].
+    Values outside the edges are refused, not moved to the nearest bin.
 
     Attributes:
-        edges: finite, ascending; public knowledge, not the records' own minimum and maximum.
+        edges: finite, ascending; public, not the records' own minimum and maximum.
         whole: the column holds whole numbers.
         missing: NA is one bin more, the last, without a label.
 
@@ -121,7 +121,7 @@ class Binned:
 
     @property
     def size(self) -> int:
-        """The number of bins, that of missing values included."""
+        """The number of bins, with that of missing values."""
         return len(self.edges) - 1 + self.missing
 
     @cached_property
@@ -178,8 +178,7 @@ class Binned:
     def column(self, codes: np.ndarray, rng: np.random.Generator | None) -> Any:
         """The labels of the bins `codes`, int64 (rows,); with `rng`, a uniform value in each bin.
 
-        The values are int64 (Int64 where some may be missing) where the column is whole, else
-        float64.
+        Values of a whole column are int64 (Int64 where some may be missing), else float64.
         """
         import pandas as pd
 
@@ -275,7 +274,7 @@ class TableEncoder:
             raise TypeError(f"frame must be a pandas.DataFrame, got {type(frame).__name__}")
         check_names(list(frame.columns), self.names)
         found = np.empty((len(frame), len(self.columns)), dtype=np.int64)
-        if len(frame):  # the columns of an empty frame are often of no kind at all
+        if len(frame):  # columns of an empty frame often have no kind
             for i, column in enumerate(self.columns):
                 found[:, i] = column.codes(_series(frame, column.name))
         return found
@@ -310,7 +309,7 @@ class TableEncoder:
     def decode(self, array: Any) -> np.ndarray:
         """The greatest entry of each column's slice (the first, if several): codes (rows, columns).
 
-        So what a generator puts out, which is seldom one-hot, is decoded as well.
+        So a generator's output, seldom one-hot, is decoded too.
 
         Raises:
             ValueError: the wrong shape, or an entry that is NaN or infinite.
@@ -334,7 +333,7 @@ class TableEncoder:
         return padded.reshape(len(array), 1, self.side, self.side)
 
     def flat(self, images: Any) -> np.ndarray:
-        """Images (rows, 1, side, side) as vectors again, without the padding: (rows, width)."""
+        """Images (rows, 1, side, side) as vectors without the padding: (rows, width)."""
         images = np.asarray(images)
         if images.shape[1:] != (1, self.side, self.side):
             raise ValueError(
@@ -343,7 +342,7 @@ class TableEncoder:
         return images.reshape(len(images), self.side**2)[:, : self.width]
 
     def checksum(self, frame: "pd.DataFrame") -> str:
-        """The sha256 over shape, categories' numbers and numbers: the same on every machine.
+        """The sha256 of shape, categories' numbers and numbers: the same on every machine.
 
         Raises: as `codes`.
         """
@@ -377,7 +376,7 @@ def _matrix(name: str, array: Any, width: int) -> np.ndarray:
 
 
 def check_names(given: list[Any], wanted: tuple[str, ...]) -> None:
-    """Refuse (ValueError) columns that are there twice, missing, or not stated."""
+    """Refuse (ValueError) columns that are twice there, missing or not stated."""
     twice = [name for name in wanted if given.count(name) > 1]
     missing = [name for name in wanted if name not in given]
     extra = [name for name in given if name not in wanted]
@@ -399,7 +398,7 @@ def _series(frame: "pd.DataFrame", name: str) -> "pd.Series":
 
 
 def numbers(column: "pd.Series") -> np.ndarray | None:
-    """The column as float64 (rows,), missing values as NaN; None where it holds text, categories.
+    """The column as float64 (rows,), missing values NaN; None where it holds text, categories.
 
     Raises:
         ValueError: a column of another kind, such as dates, or true and false.
@@ -432,7 +431,7 @@ def refuse(column: "pd.Series", bad: np.ndarray, problem: str, remedy: str) -> N
 
 
 def _missing(column: "pd.Series", stated: Categorical | Binned) -> np.ndarray:
-    """The missing cells, bool (rows,); refused where the column has no place for them."""
+    """The missing cells, bool (rows,); refused where the column allows none."""
     unknown = column.isna().to_numpy()
     if not stated.missing:
         place = (
@@ -459,7 +458,7 @@ def _places(column: "pd.Series", values: tuple[str, ...]) -> np.ndarray:
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether a column of this dtype holds categories or texts (or, if `object`, anything)."""
+    """Whether this dtype is of categories or texts (or, if `object`, of anything)."""
     import pandas as pd
 
     return isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_string_dtype(kind)

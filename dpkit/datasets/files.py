@@ -27,7 +27,7 @@ TIMEOUT = 30  # seconds without a byte
 
 
 class DataNotFound(FileNotFoundError):
-    """A data set is in none of the places looked in, and could not be downloaded."""
+    """A data set is in no place looked in, and could not be downloaded."""
 
 
 class DownloadFailed(OSError):
@@ -66,7 +66,7 @@ def places(wanted: DataSource) -> Iterator[DataFolder]:
 
 
 def form(folder: Path, file: File) -> Path | None:
-    """The path of `file` in `folder` as it is stored there: plain, .gz or .xz; None if absent."""
+    """The path of `file` in `folder`: plain, .gz or .xz; None if absent."""
     paths = (folder / (file.name + suffix) for suffix in FORMS)
     return next((path for path in paths if path.is_file()), None)
 

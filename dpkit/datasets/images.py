@@ -64,8 +64,8 @@ def digits(*, split: str = "train") -> Images:
     """Scikit-learn's handwritten digits, enlarged to MNIST's 28x28: the embedded default.
 
     1,437 images to train on, 360 to test on, the same on every machine; no download. The split is a
-    rule, not a draw: in the order of the labels (and within a label, of the file) every fifth image
-    is for testing. So each class is divided in nearly the same proportion.
+    rule, not a draw: in the order of the labels (within a label, of the file) every fifth image is
+    for testing, so classes are divided nearly alike.
     """
     from sklearn.datasets import load_digits
 
@@ -173,14 +173,14 @@ def _cifar(wanted: sources.DataSource, split: str, *, label_bytes: int) -> Image
     """Read the binary layout: `label_bytes` labels, the finest last, then 3 x 32 x 32 pixels."""
     row_size = label_bytes + 3 * 32 * 32
     found = locate(wanted, split)
-    # Decompression and hashing leave the interpreter's lock, so that files go in parallel.
+    # decompression and hashing leave the interpreter's lock: files go in parallel
     with ThreadPoolExecutor() as pool:
         contents = list(
             pool.map(lambda one: read_verified(one[1], sha256=one[0].sha256), found)
         )
     rows = np.concatenate(
         [np.frombuffer(content, dtype=np.uint8).reshape(-1, row_size) for content in contents]
-    )  # (n, row_size)
+    )
     pixels = rows[:, label_bytes:].reshape(-1, 3, 32, 32)
     return make_images(wanted.name, pixels, rows[:, label_bytes - 1])
 
@@ -249,8 +249,7 @@ def _read(file: Path, size: int, mode: str) -> np.ndarray:
                 raise ValueError(f"pixels of mode {image.mode} have more than 8 bits")
             if "A" in image.mode or "transparency" in image.info:
                 image = image.convert("RGBA")
-                white = Image.new("RGBA", image.size, "white")
-                image = Image.alpha_composite(white, image)
+                image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
             side = min(image.size)
             left, top = (image.width - side) // 2, (image.height - side) // 2
             square = image.convert(mode).resize(
@@ -262,5 +261,4 @@ def _read(file: Path, size: int, mode: str) -> np.ndarray:
         raise ValueError(
             f"{file} cannot be read as an image ({error}); remove or replace it"
         ) from error
-    array = np.asarray(square)  # (size, size) or (size, size, 3)
-    return array.reshape(size, size, -1).transpose(2, 0, 1)
+    return np.asarray(square).reshape(size, size, -1).transpose(2, 0, 1)

@@ -43,8 +43,8 @@ def _row(wanted: DataSource) -> dict[str, Any]:
 def verify(name: str | None = None) -> list[dict[str, Any]]:
     """Compare the checksums of all files of one set, or of every set that is here.
 
-    Every folder in the look-up that holds a file of the set is read, so that a bad copy is found
-    even behind a good one.
+    Every folder in the look-up that holds a file of the set is read: a bad copy is found even
+    behind a good one.
 
     Returns:
         One row per file: name (of the set), file, path (None for what a package ships),

@@ -10,8 +10,8 @@ from dpkit.datasets.sources import source
 if TYPE_CHECKING:
     import pandas as pd
 
-# What each column may hold, from the set's own public description (adult.names): known beforehand,
-# not learned from the records, so that using it costs no privacy, and the same for both splits.
+# What each column may hold, by the set's public description (adult.names), for both splits: not
+# learned from the records, so that it costs no privacy.
 NUMBER = ()
 ADULT_COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("age", NUMBER),

@@ -537,7 +537,7 @@ values beyond the edges moved into the nearest bin
 +
 a checksum of the bins alone
 @ datasets/test_encoding.py::test_the_checksum_is_of_the_content
--column.tobytes() if values is None else values.astype("<f8").tobytes()
+-(column if values is None else values.astype("<f8")).tobytes()
 +column.tobytes()
 == datasets/files.py
 a file that is read whatever its checksum
