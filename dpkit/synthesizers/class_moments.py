@@ -27,7 +27,7 @@ MOST = 64  # components of a class, however many records there are
 # Records a component times mu: fewer, and noise hides what tells components apart
 ENOUGH = 1_500
 SAMPLES = 2_000  # of each class, on which the centres of its components are found
-AT_ONCE = 2_000  # records that are multiplied, or images that are sampled, together
+AT_ONCE = 2_000  # records multiplied, or images sampled, together
 
 
 @cache
@@ -203,8 +203,7 @@ def clipped(pixels: NDArray[np.floating], *, settings: MomentsSettings) -> Float
     if settings.basis is not None:
         z = z @ settings.basis.T
     z = z / settings.clip_norm
-    norms = np.sqrt(np.square(z).sum(1, keepdims=True))
-    return z / np.maximum(norms, 1)
+    return z / np.maximum(np.sqrt(np.square(z).sum(1, keepdims=True)), 1)
 
 
 def noised(
@@ -239,7 +238,7 @@ class Component(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MomentsModel:
-    """The release of `fit`: it follows from noisy sums and public values alone.
+    """The release of `fit`, from noisy sums and public values alone.
 
     components: for each class its Gaussians.
     """
@@ -307,20 +306,19 @@ def release(
     settings: MomentsSettings,
     rng: np.random.Generator,
 ) -> Sums:
-    """Noised sums of each group, which are all that a model is made from.
+    """Noised sums of each group, all that a model is made from.
 
     Args:
         pixels, groups, count: as `sums`.
         std: of the noise; a noise multiplier times `settings.sensitivity`.
     """
-    true = sums(pixels, groups, count, settings=settings)
-    return noised(true, std, settings.weights, rng)
+    return noised(sums(pixels, groups, count, settings=settings), std, settings.weights, rng)
 
 
 def components_from(
     noisy: Sums, std: float, *, settings: MomentsSettings
 ) -> Iterator[Component]:
-    """Gaussians with the noisy moments: post-processing, which sees no record.
+    """Gaussians with the noisy moments: post-processing.
 
     Directions whose variance is within the noise's own are dropped: eigenvalues of a symmetric
     matrix of noise, of standard deviation s off the diagonal, reach 2 s sqrt(features) (Wigner).
@@ -348,8 +346,8 @@ def partition(
 ) -> Callable[[NDArray, NDArray], NDArray[np.int64]]:
     """A function of (pixels, labels) that gives each image the nearest of its class's centres.
 
-    The centres are those of k-means on samples of what was released, so that they are
-    post-processing; and each image's component depends on that image alone.
+    The centres are those of k-means on samples of what was released: post-processing. Each image's
+    component depends on that image alone.
 
     Args:
         means: (pixels,) of each class, released.
@@ -358,7 +356,7 @@ def partition(
     """
     centres = []
     for mean, directions in zip(means, factors, strict=True):
-        rng = np.random.default_rng(0)  # of samples of public values: nothing is hidden by it
+        rng = np.random.default_rng(0)  # of samples of public values
         drawn = rng.normal(size=(SAMPLES, directions.shape[1]))
         samples = np.clip(mean + drawn @ directions.T, 0, 1)
         found = KMeans(components, n_init=3, random_state=0)  # pyright: ignore[reportArgumentType]
@@ -368,10 +366,9 @@ def partition(
         found = np.zeros(len(pixels), dtype=np.int64)
         for label, around in enumerate(centres):
             rows = np.flatnonzero(labels == label)
-            # not a product of matrices, which rounds a row otherwise where others are beside it
+            # a product of matrices would round a row otherwise with others beside it
             products = np.einsum("rp,cp->rc", pixels[rows].astype(np.float64), around)
-            scores = products - np.square(around).sum(1) / 2
-            found[rows] = scores.argmax(1)
+            found[rows] = (products - np.square(around).sum(1) / 2).argmax(1)
         return found
 
     return nearest

@@ -19,7 +19,7 @@ from dpkit.synthesizers.random_features import FeaturesSettings, Floats, release
 from dpkit.synthesizers.records import checked_labels
 
 LATENT, HIDDEN, CHANNELS, KERNEL = 5, 200, (16, 8), 5  # of the paper's generator of MNIST
-AT_ONCE = 1000  # images that are generated together
+AT_ONCE = 1000  # images generated together
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def fit(
     """
     checks.whole(1, public_size=public_size)
     released = release(images, labels, settings=settings, rng=rng)
-    (own,) = rng.spawn(1)  # weights are published, and shall not lead to the noise
+    (own,) = rng.spawn(1)  # published weights shall not lead to the noise
     return match(
         released, settings=settings, public_size=public_size, rng=own, matching=matching
     )
@@ -131,7 +131,7 @@ def match(
     rng: np.random.Generator,
     matching: Matching | None = None,
 ) -> FeaturesModel:
-    """Train a generator on noised sums: post-processing, which sees no record.
+    """Train a generator on noised sums: post-processing.
 
     Args:
         released: (features, classes), as `random_features.release` makes them.
@@ -161,7 +161,7 @@ def match(
             for part in (layer.weight, layer.bias):
                 drawn = rng.uniform(-bound, bound, part.shape).astype(np.float32)
                 part.data = torch.from_numpy(drawn)
-    # mean embeddings, (classes, features): noised here, and below of rows sorted by their class
+    # mean embeddings, (classes, features): noised here, below of rows sorted by class
     wanted = torch.from_numpy(
         (released.T * (settings.classes / public_size)).astype(np.float32)
     )

@@ -1,12 +1,12 @@
 """A private synthesizer for tables of categories: noisy two-way counts, and a tree drawn from them.
 
 Of the family of PrivBayes (Zhang et al. 2017) and MST (McKenna, Miklau, Sheldon 2021): one Gaussian
-release of all two-way counts is all that reads the records; structure, probabilities and rows are
-post-processing. Structure: every column depends on the target and on at most one column more, the
-tree of Friedman, Geiger, Goldszmidt 1997. Works without torch.
+release of all two-way counts reads the records; all else is post-processing. Every column depends
+on the target and on at most one column more, the tree of Friedman, Geiger, Goldszmidt 1997. Works
+without torch.
 
 A pair's table has shape (categories of the first column, of the second), first < second. Noise is
-independent in every cell, with one standard deviation `std` for all (in shares of the total).
+independent in every cell, of one standard deviation `std` (in shares of the total).
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,8 @@ from dpkit.synthesizers.records import NoisedRelease
 Floats = NDArray[np.float64]
 Pairs = Mapping[tuple[int, int], Floats]
 ROUNDS = 500  # of iterative proportional fitting, at most
-AGREED = 1e-10  # largest difference of a fitted table's sums from what they should be
-SPREAD = 1e-3  # of the null mixed into a table, at most, so that sums can be fitted at all
+AGREED = 1e-10  # largest difference of a fitted table's sums from the wanted ones
+SPREAD = 1e-3  # of the null mixed into a table, at most: zeros could not be fitted
 
 
 class Tables(NamedTuple):
@@ -51,11 +51,10 @@ def made_consistent(
 ) -> Tables:
     """Noisy tables (in shares of a known total) as probabilities that agree.
 
-    A column's shares are the average of what its pairs say, by inverse variance, projected onto
-    probabilities. What a pair shows beyond its null is shrunk by the noise expected in it
-    (positive-part James, Stein 1961), so that a pair that shows noise alone becomes its null. The
-    null of a pair with the target is independence, of another independence given the target;
-    without a target it is independence.
+    A column's shares average its pairs by inverse variance, projected onto probabilities. What a
+    pair shows beyond its null is shrunk by the noise expected in it (positive-part James, Stein
+    1961): noise alone becomes the null. That is independence; for a pair without the target, if
+    there is one, independence given the target.
     """
     shares = tuple(_shares(noisy, sizes, column) for column in range(len(sizes)))
     pairs, seen = {}, {}
@@ -88,8 +87,8 @@ def made_consistent(
 def central(noisy: Pairs, sizes: Sequence[int], *, std: float) -> int:
     """Return the column that tells most of the others: the sum of its mutual information, in nats.
 
-    It is read off the noisy tables, so that the choice costs no privacy. A column with too many
-    categories for a target (`check_cells`) is not chosen.
+    It is read off noisy tables, which costs no privacy. A column of too many categories for a
+    target (`check_cells`) is not chosen.
     """
     tables = made_consistent(noisy, sizes, target=None, std=std)
     most = MOST_CELLS / _cells(sizes)
@@ -133,7 +132,7 @@ def fitted(start: Floats, sums: Mapping[tuple[int, ...], Floats]) -> Floats:
 
     Args:
         start: >= 0.
-        sums: what is left when all axes but those of the key are summed, each shaped by its axes.
+        sums: the wanted sums over all axes but the key's, shaped by the key's axes.
     """
     fit = start.copy()
     for _ in range(ROUNDS):
@@ -156,11 +155,11 @@ def _shares(noisy: Pairs, sizes: Sequence[int], column: int) -> Floats:
             other = j if column == i else i
             total += table.sum(1 if column == i else 0) / sizes[other]
             weights += 1 / sizes[other]
-    return onto_probabilities(total / weights)  # the same for all that differ by a constant
+    return onto_probabilities(total / weights)  # a constant added changes nothing
 
 
 def _no_zero(values: Floats) -> Floats:
-    """To divide by: what is divided is 0 where this was 0."""
+    """To divide by what is 0 only where the numerator is."""
     return np.where(values > 0, values, 1.0)
 
 
@@ -261,7 +260,7 @@ class ConditionalTable(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MarginalsModel:
-    """The release of `fit`: it follows from noisy counts and public values alone.
+    """The release of `fit`, from noisy counts and public values alone.
 
     columns: in the order they are drawn, the target first.
     tables: the shares and two-way tables behind the model, which agree with one another.
@@ -297,7 +296,7 @@ def fit(
 
     Args:
         codes: integers, shape (records, columns), column i in 0 .. sizes[i] - 1; records may be 0.
-        public_size: number of records as declared, not as counted: the total of every table.
+        public_size: declared number of records, not a count: the total of every table.
         rng: of the noise, which `dpkit.privacy.normals` adds.
 
     Raises:
@@ -330,7 +329,7 @@ def pair_counts(codes: ArrayLike, sizes: tuple[int, ...]) -> Floats:
 def model_from(
     noisy: Floats, *, settings: MarginalsSettings, public_size: int
 ) -> MarginalsModel:
-    """The model of noisy `pair_counts`: post-processing, which sees no record.
+    """The model of noisy `pair_counts`: post-processing.
 
     Raises:
         ValueError: another shape, or counts that are not finite.
@@ -341,20 +340,17 @@ def model_from(
         )
     sizes = settings.sizes
     ends = np.cumsum([sizes[i] * sizes[j] for i, j in settings.pairs])
-    counts = {
-        (i, j): part.reshape(sizes[i], sizes[j])
+    pairs = {
+        (i, j): part.reshape(sizes[i], sizes[j]) / public_size
         for (i, j), part in zip(settings.pairs, np.split(noisy, ends[:-1]), strict=True)
     }
-    pairs = {pair: table / public_size for pair, table in counts.items()}
     std = settings.noise_std / public_size
-    target = settings.target
-    if target is None:
-        target = central(pairs, sizes, std=std)
+    target = central(pairs, sizes, std=std) if settings.target is None else settings.target
     tables = made_consistent(pairs, sizes, target=target, std=std)
     columns = [ConditionalTable(target, (), tables.shares[target])]
     cubes = {
         pair: triangle(tables, *pair, target)
-        for pair in counts
+        for pair in pairs
         if target not in pair and tables.seen[pair]
     }
     for column, parent in _tree(tables, cubes, target):
@@ -395,7 +391,7 @@ def _tree(
 def _given(table: Floats) -> Floats:
     """The last axis given the others; where they never occur, uniform."""
     total = table.sum(-1, keepdims=True)
-    return np.where(total > 0, table / np.where(total > 0, total, 1.0), 1 / table.shape[-1])
+    return np.where(total > 0, table / _no_zero(total), 1 / table.shape[-1])
 
 
 def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> Codes:

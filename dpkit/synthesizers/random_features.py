@@ -81,8 +81,7 @@ class FeaturesSettings(NoisedRelease):
 
 @lru_cache(maxsize=4)
 def _frequencies(seed: int, count: int, pixels: int, scale: float) -> Floats:
-    drawn = np.random.default_rng(seed).standard_normal((count, pixels))
-    found = drawn / scale
+    found = np.random.default_rng(seed).standard_normal((count, pixels)) / scale
     found.flags.writeable = False
     return found
 

@@ -16,7 +16,7 @@ from dpkit.privacy.mechanisms.base import NoGuarantee, check_noise
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int64]
 DARK = 32  # of 256
-AT_ONCE = 2**26  # bytes that are copied together, where records are not laid out in order
+AT_ONCE = 2**26  # bytes copied together, where records do not lie in order
 
 
 class NoisedRelease:

@@ -1,7 +1,7 @@
 """A private GAN that starts from the class moments: one Gaussian release, then few quiet steps.
 
 The generator is at first the moments' own sampler; what it learns from a critic is added to it.
-Each name is loaded when it is asked for, and torch with it where it needs torch.
+Each name is loaded on demand, and torch only where it needs torch.
 """
 
 from typing import TYPE_CHECKING

@@ -92,7 +92,7 @@ class WarmGan(Priced):
         rng = generator_on(device, reproducible_seed=seed)
         draws = generator(seed, stream=0)
         model = class_moments.fit(images, labels, settings=settings.moments, rng=draws)
-        # initial weights are public: released ones shall not lead to a seed that noise came from
+        # initial weights are public: released ones shall not lead to the noise's seed
         gan = new_gan(settings, model, seed=0, device=device)
         records = torch.as_tensor(images).float().to(device)
         data = Data(records, torch.as_tensor(labels).to(device), size)

@@ -99,14 +99,14 @@ def averaged(critic: nn.Module, loss: str, copies: int) -> PerExampleOf:
     return of
 
 
-@lru_cache  # one function each, so that what is checked of it is remembered
+@lru_cache  # one function each, whose checks are remembered
 def _shares(loss: str, copies: int) -> tuple[Loss, Loss]:
     real, fake = CRITIC_LOSSES[loss]
     return (lambda output: real(output) / copies), (lambda output: fake(output) / copies)
 
 
 def shifted(images: Tensor, most: int, *, rng: torch.Generator) -> Tensor:
-    """Each image moved by its own whole number of pixels, at most `most` each way, zeros moved in.
+    """Each image moved by its own whole pixels, at most `most` each way, zeros moved in.
 
     Args:
         images: (batch, channels, height, width).

@@ -316,7 +316,7 @@ NAN = np.array([[0.0, 0, 0, 0], [0, 1, np.nan, 1]])
     [
         ([[0, 0, 0, 0], [0, 2, 0, 0]], r"0 \.\. 1 in column 1, got 2 in row 1"),
         ([[0, 0, -1, 0]], r"0 \.\. 3 in column 2, got -1 in row 0"),
-        (NAN, r"must be integers, got float64; .* use codes\.astype"),
+        (NAN, r"must be integers, got float64; .* codes\.astype"),
         ([["a", "b", "c", "d"]], "must be integers, got"),
         ([[True, False, True, False]], "must be integers, got bool"),
         ([[0, 0, 0]], r"shape \(records, 4\), one column a size, got \(1, 3\)"),
