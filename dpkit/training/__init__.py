@@ -1,6 +1,6 @@
 """Private training: clipped sums, noise, batches, the loop.
 
-Each name is loaded when it is asked for, and torch with it where it needs torch. `gradient_penalty`
+Each name is loaded on demand, and torch only where it needs torch. `gradient_penalty`
 is a module: `gradient_penalty.per_example(...)`.
 """
 

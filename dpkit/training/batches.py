@@ -31,7 +31,7 @@ from dpkit.training.gradients.independence import (
 )
 from dpkit.training.types import Data
 
-AT_ONCE = 2**24  # numbers of the data that are looked at together before training
+AT_ONCE = 2**24  # numbers of the data looked at together before training
 PUBLIC = (
     "let it read those rows alone (and copies of public ones), and standardise by public numbers "
     "(dpkit.private.Standardised) or by what the budget covers (NoisyStandardised)"
@@ -82,17 +82,16 @@ class Rows:
             )
 
     def check_finite(self) -> None:
-        """Refuse records that are NaN or infinite, as steps would be given them, before any is.
+        """Refuse records that are NaN or infinite as steps would be given them.
 
-        All are looked at, a part at a time: memory-mapped data are read once. ValueError names the
-        first such row, which is no release: do not publish it.
+        All are read once, a part at a time. ValueError names the first such row, which is no
+        release: do not publish it.
         """
         plain = self.data.transform is None
 
         def given(part: Tensor) -> Tensor:
-            return self._transformed(
-                self._moved(part.clone())
-            )  # a transform may work in place
+            # a transform may work in place
+            return self._transformed(self._moved(part.clone()))
 
         with draws_put_back(self._device):
             row = not_finite(self.data.features, given=None if plain else given)
@@ -107,9 +106,8 @@ class Rows:
     def at(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Features, transformed, and labels of the records with these indices."""
         features, labels = self.data.features, self.data.labels
-        at = {
-            x.device: chosen.to(x.device) for x in (features, labels)
-        }  # one transfer, if any
+        # one transfer, if any
+        at = {x.device: chosen.to(x.device) for x in (features, labels)}
         drawn, own = (self._moved(x[at[x.device]]) for x in (features, labels))
         return self._transformed(drawn), own
 
@@ -138,7 +136,7 @@ class Rows:
     def _once(self, rows: Tensor) -> Tensor:
         """The transform of a copy, with the same draws each time."""
         with draws_put_back(self._device):
-            return self._made(rows.clone()).clone()  # it may write into memory of its own
+            return self._made(rows.clone()).clone()  # it may reuse memory of its own
 
     def _made(self, rows: Tensor) -> Tensor:
         made: Any = rows if self.data.transform is None else self.data.transform(rows)
@@ -151,7 +149,7 @@ class Rows:
 
 
 def not_finite(features: Tensor, *, given: Callable[[Tensor], Tensor] | None) -> int | None:
-    """The row of the first record that is NaN or infinite, as it is given (None: as it is)."""
+    """The row of the first record that is NaN or infinite, as `given` (None: as it is)."""
     start, looked_at = 0, features.is_floating_point() or given is not None
     rows = max(AT_ONCE // max(features[:1].numel(), 1), 1)
     for part in features.split(rows) if looked_at and len(features) else ():
@@ -163,7 +161,7 @@ def not_finite(features: Tensor, *, given: Callable[[Tensor], Tensor] | None) ->
 
 
 def over(array: Any) -> Tensor:
-    """A tensor over the memory of an array, which is not read, and to which nobody writes."""
+    """A tensor over an array's memory, which is not read; nobody writes to it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -200,7 +198,7 @@ def batches(
 
     Args:
         sampling: how batches are drawn.
-        size: number of records that there are. It decides which indices exist, nothing else.
+        size: number of records, which decides what indices exist, nothing else.
         public_size: declared size, from which the sample rate follows.
         rng: generator on the device where the data lies.
 
@@ -220,9 +218,8 @@ def batches(
         raise TypeError(f"sampling has no batches here, got {sampling!r}; use PoissonSampling")
     shuffled = isinstance(sampling, ShuffledBatches)
     sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
-    if (
-        size != public_size
-    ):  # a smaller one is passed over, or sampled, more often than is priced
+    # a smaller one is passed over, or sampled, more often than is priced
+    if size != public_size:
         raise ValueError(
             f"{'shuffled batches' if shuffled else 'batches of a fixed size'} are drawn from "
             f"public_size records, got {public_size} and {size} records: under replace-one the "
@@ -236,12 +233,12 @@ def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
     while True:
         # float64: a float32 draw has 2^-24 steps, a visible error in a rate of 1e-4
         draws = torch.rand(size, generator=rng, device=rng.device, dtype=torch.float64)
-        # how many are drawn decides the shapes of a step: the one number that a GPU is waited for
+        # their number decides the shapes of a step: the one that a GPU is waited for
         yield (draws < rate).nonzero().squeeze(1)
 
 
 def _permuted(batch: int, size: int, rng: torch.Generator, *, last: int) -> Iterator[Tensor]:
-    """Each permutation's batches that begin at `last` at most: a short one is dropped."""
+    """Each permutation's batches that begin at `last` at most: short ones are dropped."""
     while True:
         order = torch.randperm(size, generator=rng, device=rng.device)
         for start in range(0, last + 1, batch):

@@ -101,7 +101,7 @@ def device_label(device: torch.device) -> str:
 
 @contextmanager
 def draws_put_back(*devices: torch.device) -> Iterator[None]:
-    """Leave torch's global generators, the CPU's and the devices' own, as before the block."""
+    """Leave torch's global generators, the CPU's and devices', as before the block."""
     others = [device for device in devices if device.type != "cpu"]
     kind = others[0].type if others else "cuda"
     with torch.random.fork_rng([device.index or 0 for device in others], device_type=kind):
@@ -109,7 +109,7 @@ def draws_put_back(*devices: torch.device) -> Iterator[None]:
 
 
 def floats(*numbers: float | Tensor | None) -> tuple[Any, ...]:
-    """Numbers, some of them perhaps tensors of one element, as Python's own, in one transfer."""
+    """Numbers, or tensors of one element, as Python's own, in one transfer."""
     tensors = [number.detach().reshape(()) for number in numbers if isinstance(number, Tensor)]
     read = iter(torch.stack(tensors).tolist() if tensors else ())
     return tuple(next(read) if isinstance(number, Tensor) else number for number in numbers)
@@ -137,7 +137,7 @@ def same_sums(one: Any, other: Any) -> bool:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Torch's global generator seeded inside the block and restored after it: for construction."""
+    """Torch's global generator seeded in the block, restored after it: for construction."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)  # noqa: TID251  the one place where the ban is lifted
         yield
@@ -147,7 +147,7 @@ WORDS = 624  # of 32 bits: the state of the Mersenne Twister, the CPU's generato
 
 
 class PrivateGenerator(torch.Generator):
-    """A source of noise that is never copied, and knows the process that it was made in."""
+    """A source of noise that is never copied, and knows the process that made it."""
 
     def __init__(self, device: torch.device) -> None:
         self.process = os.getpid()
@@ -192,7 +192,7 @@ def generator_on(
 
 
 def filled(rng: torch.Generator, entropy: bytes) -> torch.Generator:
-    """The generator with a state from 2,496 bytes; all of them count on a CPU, 63 bits on a GPU."""
+    """The generator with a state from 2,496 bytes; on a GPU only 63 bits count."""
     rng.manual_seed(int.from_bytes(entropy[:8], "big") >> 1)
     if rng.device.type != "cpu":
         return rng

@@ -99,7 +99,7 @@ def joined(device: str = "auto", *, timeout: timedelta = MEANWHILE) -> Iterator[
     try:
         yield found
     finally:
-        dist.destroy_process_group()  # also ends the wait of others, where this one failed
+        dist.destroy_process_group()  # also ends others' wait where this one failed
 
 
 def _started() -> int:
@@ -134,9 +134,8 @@ def clipped_sum(
     device = inputs[0].device
     seed = int(torch.randint(2**62, ())) + rank
     on_gpu = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(
-        on_gpu
-    ):  # after it, all ranks' generators are in the same state
+    # after it, all ranks' generators are in the same state
+    with torch.random.fork_rng(on_gpu):
         torch.default_generator.manual_seed(seed)
         for index in on_gpu:
             torch.cuda.default_generators[index].manual_seed(seed)
@@ -163,7 +162,7 @@ def clipped_sum(
 
 
 def _check_alike(tensors: Iterable[Tensor], size: int) -> None:
-    """Refuse to add sums of networks or batches that are not the same on all ranks."""
+    """Refuse sums of networks or batches that differ between ranks."""
     sums = [one.detach().sum(dtype=torch.float64) for one in tensors]
     sums += [torch.linalg.vector_norm(one.detach(), dtype=torch.float64) for one in tensors]
     own = torch.stack([sums[0].new_tensor(size), *sums]).nan_to_num()
@@ -181,7 +180,7 @@ def _check_alike(tensors: Iterable[Tensor], size: int) -> None:
 def agree(
     parts: Parts, data: Sequence[Tensor], *, settings: Any, rng: torch.Generator
 ) -> None:
-    """Before the first step: the same data and settings everywhere; weights and rng of rank 0.
+    """Before the first step: check data and settings; take weights and rng of rank 0.
 
     Rank 0 has chosen the initial weights, the state of `rng` and that of torch's global generator,
     whatever seeds the others were given.

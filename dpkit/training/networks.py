@@ -80,8 +80,7 @@ def halving_critic(
     for inputs, out in pairwise((channels, *filters)):
         layers += [nn.Conv2d(inputs, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
     cells = prod(_halved(side, len(filters))[-1] for side in sides)
-    last = nn.Linear(filters[-1] * cells, 1, bias=bias)
-    return nn.Sequential(*layers, nn.Flatten(), last)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(filters[-1] * cells, 1, bias=bias))
 
 
 def doubling_generator(

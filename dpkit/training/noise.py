@@ -1,7 +1,7 @@
 """The Gaussian noise of training: untruncated, added once, rounded to a coarse grid.
 
-Torch draws float32 normals from 24 random bits, so that none is ever beyond 5.77 deviations, and a
-sum in float32 shows by its last digits which noise was possible (Mironov 2012). Here each draw is a
+Torch draws float32 normals from 24 random bits: none is beyond 5.77 deviations, and the last digits
+of a sum in float32 show which noise was possible (Mironov 2012). Here each draw is a
 float64 without cut tails, and the release is a rounded ideal Gaussian release, up to a relative
 2^-38 of each probability within 13 deviations: noise.md.
 """
@@ -65,9 +65,8 @@ def noised_each(
     if len(noise_stds) != len(sums):
         raise ValueError(f"noise_stds must hold {len(sums)} noises, got {len(noise_stds)}")
     for i, (total, std) in enumerate(zip(sums, noise_stds, strict=True)):
-        if isinstance(
-            std, Tensor
-        ):  # on a GPU a bad value makes its sum NaN: `update` refuses it
+        # on a GPU a bad value makes its sum NaN: `update` refuses it
+        if isinstance(std, Tensor):
             fits, looks = std.shape == total.shape, std.device.type != "cuda"
             fits = fits and (not looks or bool(((std >= 0) & (std < inf)).all()))  # NaN fails
         else:
@@ -93,8 +92,8 @@ _instead: ContextVar[Instead | None] = ContextVar("instead", default=None)
 def watched(instead: Instead) -> Iterator[None]:
     """In this block `noised_each` returns instead(sums, noise_stds, noised sums): for `check_step`.
 
-    The noise is drawn as always, so that what is drawn after it stays the same. Nothing that is
-    made in the block may be released.
+    The noise is drawn as always: later draws stay the same. Nothing made in the block may be
+    released.
     """
     token = _instead.set(instead)
     try:
@@ -129,7 +128,7 @@ def check_generator(rng: torch.Generator) -> None:
         )
 
 
-# torch 2.11 has no weak references to its generators: those that a user made are kept there
+# torch 2.11 has no weak references to generators: those of users are kept
 _first_used_in: MutableMapping[torch.Generator, int] = (
     WeakKeyDictionary() if torch.Generator.__weakrefoffset__ else {}
 )
@@ -158,7 +157,7 @@ def _on_gpu(count: int, *, rng: torch.Generator) -> Tensor:
 
 
 def _noised(total: Tensor, std: float | Tensor, draw: Callable[[int], Tensor]) -> Tensor:
-    """A sum with noise on it; on a CPU a few coordinates at a time, which stay in its cache."""
+    """A sum with noise on it; on a CPU a few coordinates at a time, for its cache."""
     flat = total.detach().reshape(-1)
     noisy = torch.empty_like(flat, dtype=torch.promote_types(flat.dtype, torch.float32))
     rows = max(flat.numel(), 1) if flat.device.type == "cuda" else AT_ONCE

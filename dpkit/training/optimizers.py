@@ -66,7 +66,7 @@ def update(
     parameters: Sequence["torch.Tensor"],
     gradients: Sequence["torch.Tensor"],
 ) -> None:
-    """One step of `optimizer` along gradients that are given, not those of a backward pass.
+    """One step of `optimizer` along given gradients, not those of a backward pass.
 
     Args:
         optimizer: over exactly these parameters (frozen ones may be among its own): what else it
@@ -76,9 +76,9 @@ def update(
 
     Raises:
         ValueError: the optimiser holds other parameters, or its step asks for the loss again.
-        FloatingPointError: a gradient that is given is not finite, or a weight after the step. On a
-            GPU the weights are looked at in the next update, or by `settle`: a look at once would
-            wait for all that is queued.
+        FloatingPointError: a gradient is not finite, or a weight after the step. On a GPU the next
+            update or `settle` looks at the weights: a look at once would wait for all that is
+            queued.
     """
 
     check_holds(optimizer, parameters)
@@ -87,7 +87,7 @@ def update(
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     optimizer.step()
-    settle(optimizer)  # what the update before this one left to be looked at
+    settle(optimizer)  # what the last update left to be looked at
     if parameters:
         finite = _finite(parameters)
         waits = _waits_for(finite)
@@ -134,7 +134,7 @@ def _waits_for(flag: "torch.Tensor") -> bool:
 
 
 def _on_its_way(flag: "torch.Tensor") -> Callable[[], bool]:
-    """A reader of a copy of a GPU's flag, which waits only for work that is queued by now."""
+    """A reader of a copy of a GPU's flag, which waits only for work queued by now."""
     import torch
 
     copy = torch.empty((), dtype=torch.bool, pin_memory=True)
@@ -176,8 +176,8 @@ def average(
 ) -> None:
     """Move `averaged` towards `network`: an exponential moving average of its parameters.
 
-    Buffers (a batch normalisation's means and variances) are copied. What is averaged is already
-    released, so that this is post-processing.
+    Buffers (a batch normalisation's means and variances) are copied. It averages what is already
+    released: post-processing.
 
     Args:
         averaged: a copy of `network`, changed in place.

@@ -41,7 +41,7 @@ class Data(NamedTuple):
 
     features: Any  # (records, ...), of any type that `transform` takes
     labels: Any  # (records,) int64
-    public_size: int  # the size that is declared; sample rates follow from it alone
+    public_size: int  # the declared size; sample rates follow from it alone
     transform: Callable[[Tensor], Tensor] | None = None
     """Of a batch's features, (batch, ...), after the draw: uint8 to floats, for example. It acts on
     each example by itself, which is checked at times; a run that is stored takes a function of a
@@ -51,9 +51,8 @@ class Data(NamedTuple):
 class Recorded:
     """One step's measurements. They describe private data: do not release them.
 
-    A step gives numbers or tensors, as it has them. They become floats when the first of them is
-    read, all in one transfer, so that a step does not wait for its device. Records are equal where
-    their numbers are.
+    A step gives numbers or tensors, as it has them. All become floats when the first is read, in
+    one transfer: a step does not wait for its device. Records are equal where their numbers are.
     """
 
     _form: ClassVar[Any]  # a NamedTuple of step, batch_size and the numbers

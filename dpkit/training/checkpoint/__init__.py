@@ -60,8 +60,8 @@ RNG = "the rng"  # the name of its state in `_present`
 class Checkpoints:
     """The place and interval of storing a run, to resume it after a crash.
 
-    The checkpoint is PRIVATE, as the data are: it holds the raw state of the generator of all
-    noise, with which anybody can remove the noise. Its file is its owner's alone (mode 0600).
+    The checkpoint is PRIVATE, as the data are: it holds the state of the generator of all noise,
+    with which anybody can remove the noise. Its file is its owner's alone (mode 0600).
     Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`; where the
     settings have a `ledger(public_size=, steps=)` of Gaussian steps, `python -m dpkit epsilon
     --ledger` prices it), and
@@ -117,11 +117,11 @@ class Saved(NamedTuple):
     gan: dict[str, Any]  # the state of each network and optimiser
     rng: Tensor
     drawn_from: Tensor  # the rng's state before the last draw of a batch that advanced it
-    drawn: int  # batches drawn since, that one included: where in a shuffled epoch the run is
+    drawn: int  # batches drawn since, with that one: the place in a shuffled epoch
 
 
 def read_saved(path: Path) -> Saved:
-    """Read a checkpoint, its tensors on the CPU. No code that a file may hold is run.
+    """Read a checkpoint, its tensors on the CPU; no code in it is run.
 
     Raises:
         ValueError: it is missing, damaged, or holds more than tensors and plain values.
@@ -138,12 +138,12 @@ def read_saved(path: Path) -> Saved:
         )
     try:
         return Saved(**torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
-    except Exception as error:  # torch names no class for what its reader may raise
+    except Exception as error:  # torch names no class for its reader's errors
         raise ValueError(f"the checkpoint {path} cannot be read: {error}") from error
 
 
 class Follower:
-    """One rank of a run that rank 0 keeps (see `Keeper`): takes its steps, writes nothing."""
+    """One rank of a run that rank 0 keeps (see `Keeper`): it writes nothing."""
 
     def __init__(
         self, rng: torch.Generator, *, step: int, steps: int, drawn_from: Tensor, drawn: int
@@ -152,7 +152,7 @@ class Follower:
         self._rng, self._drawn_from, self._drawn = rng, drawn_from, drawn
 
     def replay(self, draws: Iterator[Tensor]) -> None:
-        """Bring a new drawer of batches to where the stored one was; the rng stays in place."""
+        """Bring a new drawer of batches to the stored one's place; the rng stays."""
         now = self._rng.get_state()
         self._rng.set_state(self._drawn_from)
         for _ in range(self._drawn):
@@ -196,7 +196,7 @@ class Keeper(Follower):
         lock: int,
         rows: Callable[..., list[dict[str, Any]] | None],
     ) -> None:
-        """Go on from the files, or start; afterwards all of them lie there and agree."""
+        """Resume from the files, or start; afterwards all are there and agree."""
         self.step, self.steps = 0, steps
         self._place, self._path, self._gan, self._rng = place, Path(place.path), gan, rng
         self._words, self._lock = words, lock  # the fingerprint; an open file
@@ -232,7 +232,7 @@ class Keeper(Follower):
         self.step = self._stored = saved.step
 
     def _draw_anew(self) -> None:
-        """Seed the rng from everything that identifies the run: no other draws the same noise."""
+        """Seed the rng from all that identifies the run: no other draws the same noise."""
         seed = shake_256(self._rng.get_state().numpy().tobytes())
         state = digest("gan", [part.state_dict() for part in self._gan])
         seed.update(repr(sorted(self._words.items())).encode() + state.encode())
@@ -253,7 +253,7 @@ class Keeper(Follower):
     def one_step(self) -> Iterator[None]:
         """Charge a step on disk before the block; count it after, and store it at its turn."""
         self._check_process()
-        self._whole = False  # nothing is stored of what a caller changed, nor of half a step
+        self._whole = False  # neither half a step nor a caller's change is stored
         now = _present(self._gan, self._rng)
         names = [name for name, left in self._left.items() if not same_sums(left, now[name])]
         if names:
@@ -279,10 +279,9 @@ class Keeper(Follower):
             )
 
     def close(self) -> None:
-        """Store the last whole step. What this run reserved and did not need is given back."""
-        if (
-            not self._whole or os.getpid() != self._process
-        ):  # a fork's copy has nothing to store
+        """Store the last whole step; give back what was reserved and not needed."""
+        # a fork's copy has nothing to store
+        if not self._whole or os.getpid() != self._process:
             return
         if self._stored != self.step:
             self._store()
@@ -398,7 +397,7 @@ def _restored(path: Path, words: Mapping[str, str], charged: Charged) -> Saved:
 
 
 def _present(gan: Model, rng: torch.Generator) -> dict[str, Any]:
-    """The state that a step of `gan` would start from, to compare with the last one's end."""
+    """The state that a step of `gan` starts from, to compare with the last one's end."""
     networks = nn.ModuleList(part for part in gan if isinstance(part, nn.Module))
     optimizers = [part for part in gan if not isinstance(part, nn.Module)]
     held = [x for part in optimizers for state in part.state.values() for x in state.values()]

@@ -22,7 +22,7 @@ _NOTE = (
 class Charged(NamedTuple):
     """The steps charged by one run: 0, 1, ... below `steps`, done or reserved.
 
-    identity: random; the checkpoint and the lock hold it too, which shows that they belong together
+    identity: random; also in the checkpoint and the lock, which shows that they belong together
     """
 
     identity: str  # 32 hexadecimal digits
@@ -54,7 +54,7 @@ def ledger_path(path: Path) -> Path:
 
 
 def lock_path(path: Path) -> Path:
-    """Path of the lock beside a checkpoint: it names the run that began, and counts its charges."""
+    """Path of the lock beside a checkpoint, which names the run and counts its charges."""
     return path.with_name(path.name + ".lock")
 
 
@@ -89,9 +89,8 @@ def read_charged(path: Path) -> Charged | None:
             f"the ledger {ledger} is damaged ({error}); restore its newest copy: without it "
             "nobody knows what was spent"
         ) from error
-    if (
-        len(began.identity) == 32 and began.identity != charged.identity
-    ):  # a shorter one is torn
+    # a shorter one is torn
+    if len(began.identity) == 32 and began.identity != charged.identity:
         raise ValueError(
             f"{ledger} is of another run than the one that began here (as {lock_path(path)} says), "
             "so it does not count that run's steps; restore the ledger of this one"
@@ -118,7 +117,7 @@ def rows_of(settings: Any, *, public_size: int, steps: int) -> list[dict[str, An
     try:
         found: Any = ledger(public_size=public_size, steps=steps)
         return as_rows(found)
-    except ValueError:  # no price, or none for so few steps: training itself goes on
+    except ValueError:  # no price, or none for so few steps: training goes on
         return None
 
 

@@ -1,12 +1,12 @@
 """Per-example gradients of any network through torch.func, a few examples at a time.
 
 The slow way, for layers that `layers` does not know: gradients are formed, used and dropped chunk
-by chunk, once for the norms and once for the sums, so that memory stays bounded.
+by chunk, once for the norms and once for the sums: memory stays bounded.
 
-Spectral normalisation (Miyato et al. 2018) takes one power iteration a step. In training mode torch
-iterates in each pass, so that norms and sums would be of different weights. The iteration reads
-weights alone, no example. So it is done before the pass, once for each value of the weight, and not
-within it: neither parts of a batch nor several losses iterate further.
+Spectral normalisation (Miyato et al. 2018) takes one power iteration a step, which reads weights
+alone. In training mode torch iterates in each pass: norms and sums would be of different weights.
+So the iteration is done before the pass, once for each value of the weight: neither parts of a
+batch nor several losses iterate further.
 """
 
 import warnings
@@ -59,9 +59,8 @@ class Functional:
     reason: str | None = None  # why the fast way was not taken
     randomness: str = "different"  # of each example's draws, such as dropout's; or "error"
     _norms: list[Tensor] = field(default_factory=list)  # of the last `norms`, chunk by chunk
-    _drawn: list[Tensor] = field(
-        default_factory=list
-    )  # states before and after a pass's draws
+    # random states before and after a pass
+    _drawn: list[Tensor] = field(default_factory=list)
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -77,18 +76,15 @@ class Functional:
         """function(values, *rows) of each example, a few examples at a time."""
         named = self.network.named_parameters()
         values = {name: p.detach() for name, p in named if p.requires_grad}
-        at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
-        # beside gradients, inputs and outputs (about as much) must fit
-        one = sum(p.numel() for p in self.parameters)
-        one += WIDER * sum(x[:1].numel() for x in self.inputs)
-        rows = max(at_most // max(one, 1), 1)
         device = self.parameters[0].device
+        # beside gradients, inputs and outputs (about as much) must fit
+        one = sum(p.numel() for p in values.values())
+        one += WIDER * sum(x[:1].numel() for x in self.inputs)
+        rows = max(AT_ONCE.get(device.type, AT_ONCE["cpu"]) // max(one, 1), 1)
         draws: Any = torch if device.type == "cpu" else torch.get_device_module(device)
         one_of = (device,) if device.type in ("cuda", "xpu") else ()
         if self._drawn and not torch.equal(*self._drawn):
-            draws.set_rng_state(
-                self._drawn[0], *one_of
-            )  # so that each pass has the same draws
+            draws.set_rng_state(self._drawn[0], *one_of)  # the same draws in each pass
         before = draws.get_rng_state(*one_of)
         for start in range(0, len(self.inputs[0]), rows):
             part = [x[start : start + rows] for x in self.inputs]
@@ -125,15 +121,15 @@ class Functional:
         """The sum over examples of weight times gradient (see `PerExample`).
 
         Raises:
-            UnsupportedLayer: the network gives other gradients than when the norms were taken (it
-                draws random numbers, or keeps a state), so that weights do not bound them.
+            UnsupportedLayer: gradients differ from those of the norms, as the network draws random
+                numbers or keeps a state: weights do not bound them.
         """
         parameters = self.parameters
         sums = [widened(torch.zeros_like(p).detach()) for p in parameters]
         weights = counting(weights)
         rows = weights.expand(len(parameters), -1)
         start = 0
-        same = []  # is looked at once, at the end: each look waits for the device
+        same = []  # is read once, at the end: each look waits for the device
         for index, gradients in enumerate(self.each()):
             if self._norms:
                 norms = torch.stack([lengths(g) for g in gradients])
@@ -169,7 +165,7 @@ class Functional:
 class OneHot(TorchFunctionMode):
     """Inside the block `one_hot(y, k)` compares: torch's own looks at values, which vmap refuses.
 
-    A label outside of 0..k-1, which torch's own refuses as plain passes run first, is a row of 0.
+    A label outside of 0..k-1 is a row of 0; torch's own, in a plain pass first, refuses it.
     """
 
     def __torch_function__(
@@ -182,10 +178,10 @@ class OneHot(TorchFunctionMode):
 
 @contextmanager
 def as_it_was(network: nn.Module) -> Iterator[None]:
-    """Put back parameters and other tensors: torch.func's own would stay in their places.
+    """Put back parameters and other tensors: torch.func's own would stay.
 
     Raises:
-        MixesExamples: a buffer was replaced, by what a pass made of private examples.
+        MixesExamples: a pass replaced a buffer by what it made of private examples.
     """
     own = [(m, name, p) for m in network.modules() for name, p in m._parameters.items()]
     held = [(m, k, v) for m in network.modules() for k, v in vars(m).items()]
@@ -234,7 +230,7 @@ def one_number(loss: Tensor, reason: str | None) -> Tensor:
     """The loss of one example, as a scalar.
 
     Raises:
-        UnsupportedLayer: it has more than one element, such as one for each label of the batch.
+        UnsupportedLayer: it has several elements, such as one for each label of the batch.
     """
     if loss.numel() != 1:
         raise UnsupportedLayer(
@@ -246,7 +242,7 @@ def one_number(loss: Tensor, reason: str | None) -> Tensor:
 
 
 def computed(gradients: Functional) -> tuple[Functional, Tensor]:
-    """The gradients with their losses; for each reason a warning, once, that this way is slower."""
+    """The gradients with their losses; warns once for each reason that this way is slower."""
     iterate(gradients.network)
     losses, reason = gradients.losses(), gradients.reason
     if reason is not None and reason not in _warned:
@@ -277,7 +273,7 @@ def iterate(network: nn.Module) -> None:
 
 @contextmanager
 def still(network: nn.Module) -> Iterator[None]:
-    """No power iteration within: the weights are what the last one made of them."""
+    """No power iteration within: weights are as the last one left them."""
     training = [keeper for keeper, *_ in _normalised(network) if keeper.training]
     for keeper in training:
         keeper.training = False

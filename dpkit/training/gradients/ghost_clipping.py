@@ -144,7 +144,7 @@ class Gradients:
         weights = layers.counting(weights)
         own = self
         if layers.waits_for(weights) or not weights.all():
-            # an example with weight 0 may have infinite numbers; a look would wait for the device
+            # weight 0 may meet infinite numbers; a look would wait for the device
             kept, left = [], layers.left_out
             for one in self.layers:
                 passes = ((left(a, weights), left(d, weights)) for a, d in one.passes)
@@ -167,10 +167,9 @@ class Gradients:
         own = dict(zip(map(id, self.parameters), bounds, strict=True))
         whole = torch.ones(self.batch, dtype=torch.bool, device=bounds[0].device)
         sums: dict[int, Tensor] = {}
-        for one, bias in zip(
-            self.layers, self._biases, strict=True
-        ):  # few numbers, which tell
-            if bias is not None:  # of most examples that they are cut
+        # few numbers, which tell of most examples that they are cut
+        for one, bias in zip(self.layers, self._biases, strict=True):
+            if bias is not None:
                 key = id(one.layer.bias)
                 sums[key] = layers.clamped(bias, own[key], whole).sum(0)
         for one in self.layers:
@@ -221,7 +220,7 @@ def paired(first: Gradients, second: Gradients) -> Gradients:
 
 
 def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
-    """Return whether one example's gradient is autograd's, up to rounding; None: not finite."""
+    """Whether one example's gradient is autograd's, up to rounding; None: not finite."""
     one = Gradients(tuple(passes.rows(slice(row, row + 1)) for passes in gradients.layers))
     norms = one.norms()
     off, size = 0.0, float(norms.square().sum())  # of what rounding adds up
@@ -243,7 +242,7 @@ class _Seen(NamedTuple):
 
 
 class Capture:
-    """The passes that a network's layers see while `capture` is open."""
+    """The passes that layers see while `capture` is open."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network
@@ -272,7 +271,7 @@ class Capture:
             raise HalfPrecision(f"{layer} gave {output.dtype}; switch autocast off inside it")
         if output._is_view():  # whose place in the graph changes with its base
             output = output.clone()
-        edge = get_gradient_edge(output)  # of the output before anything changes it in place
+        edge = get_gradient_edge(output)  # of the output before any change in place
         self.seen.append(_Seen(layer, features, features._version, edge, output.shape))
         return output
 
@@ -298,7 +297,7 @@ class Capture:
         return gradients
 
     def checked(self, losses: Tensor, asked: independence.Asked) -> tuple[Gradients, bool]:
-        """The gradients, and whether two examples' are autograd's (not so if they are infinite).
+        """The gradients, and whether two examples' are autograd's (not if infinite).
 
         Raises:
             UnsupportedLayer: one is another than autograd's, or moves with another example.
@@ -411,8 +410,7 @@ def per_example(
         TypeError: network or loss take another number of arguments.
     """
     unsupported.refuse(network)
-    batch = len(inputs[0])
-    if batch == 0:  # which not every layer takes
+    if len(inputs[0]) == 0:  # which not every layer takes
         return functional.per_example(network, loss, *inputs, reason=None)
     asked = independence.asked(network, "loss", loss)
     counts = True
@@ -516,9 +514,8 @@ def clipped_sum(
                 raise ValueError(
                     "all parts of a batch must take the same way through the network"
                 )
-            # in double precision: in single, what is added before a record decides which digits
-            # are kept of all that comes after it, so that one record would move the sum by more
-            # than its own part
+            # in double precision: in single, a record would decide which digits are kept of all
+            # that comes after it, and move the sum by more than its own part
             sums = [layers.widened(a).add_(b) for a, b in zip(found.sums, sums, strict=True)]
             weights = torch.cat((found.weights, weights), 1)
             losses = torch.cat((found.losses, losses))
@@ -534,7 +531,7 @@ def _clipped(
     """The clipped sums and what each example was scaled by."""
     if isinstance(rule, PerCoordinateClipping):
         rule.check_shapes([p.shape for p in gradients.parameters])
-        bounds = []  # each in its parameter's type, rounded down, and on its device
+        bounds = []  # each in its parameter's type, rounded down, on its device
         for bound, parameter in zip(rule.bounds, gradients.parameters, strict=True):
             wide = torch.as_tensor(bound, device=parameter.device).detach()
             narrow = wide.to(parameter.dtype)

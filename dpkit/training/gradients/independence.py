@@ -40,13 +40,13 @@ MEETING = (
     "example's, and do not divide by their number"
 )
 FAR = 1000.0  # times the size of the examples, in both directions
-SAFE = ("cpu",)  # where a value that a network does not take raises, and ends no process
-FEW, ROUNDING = 8, 1e-3  # examples of which one is left out; of their losses, by their number
+SAFE = ("cpu",)  # where a bad value raises, and ends no process
+FEW, ROUNDING = 8, 1e-3  # examples, one of which is left out; of their losses, by number
 
 
 @dataclass
 class Asked:
-    """The record of a network with one loss: batches that counted, ways that went wrong."""
+    """The record of a network with one loss: batches counted, ways that went wrong."""
 
     batches: int = 0
     right: set[str] = field(default_factory=set)
@@ -111,9 +111,8 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
     changed: set[str] = set()
     try:
         with (
-            torch.compiler.set_stance(
-                "force_eager"
-            ),  # compiled so, it would not run hooks later
+            # compiled here, it would not run hooks later
+            torch.compiler.set_stance("force_eager"),
             draws_put_back(*{p.device for p in network.parameters()}),
             still(network),
         ):
@@ -135,7 +134,7 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
 
 
 def set_up(run: Callable[..., object], *rows: Tensor) -> None:
-    """Run on noise first: what sets itself up in its first pass shall not do so on records.
+    """Run on noise first: nothing shall set itself up on records.
 
     Bytes are 0..255, other whole numbers 0, which is a place in any table.
     """
@@ -160,9 +159,8 @@ def refuse_meeting(
     Returns:
         whether there was something to compare: two examples or more, and finite losses.
     """
-    inputs = tuple(
-        x.detach().clone() for x in inputs
-    )  # aligned alike, whatever they were cut of
+    # aligned alike, whatever they were cut of
+    inputs = tuple(x.detach().clone() for x in inputs)
 
     def run(*rows: Tensor) -> Tensor:
         with undisturbed(network):
@@ -195,12 +193,8 @@ def moved_by(
         others = torch.arange(len(inputs[0]), device=before.device) != row
         try:
             after = run(*(_far(x, row, scale) for x in inputs))
-        except (
-            RuntimeError,
-            ValueError,
-            LookupError,
-            AssertionError,
-        ):  # it takes no such values
+        # it takes no such values
+        except (RuntimeError, ValueError, LookupError, AssertionError):
             try:
                 after = run(*(_extreme(x, row, scale) for x in inputs))
             except RuntimeError as error:
@@ -226,7 +220,7 @@ def _extreme(inputs: Tensor, row: int, scale: float) -> Tensor:
 
 
 def _far(inputs: Tensor, row: int, scale: float) -> Tensor:
-    """The inputs, one example being far away: of whole numbers beyond all others, or at their end.
+    """The inputs, one example far away: of whole numbers beyond all others, or at their end.
 
     On a GPU whole numbers and probabilities keep to values of their batch, since a value that a
     network does not take (a place in a table, a target) would end the process. Bytes may be any.
@@ -246,14 +240,14 @@ def _far(inputs: Tensor, row: int, scale: float) -> Tensor:
 
 
 def equal(first: Tensor | None, second: Tensor | None) -> bool:
-    """To the bit, not-a-number being equal to itself."""
+    """To the bit, NaN being equal to itself."""
     if first is None or second is None or first.shape != second.shape:
         return first is second
     return bool(((first == second) | ((first != first) & (second != second))).all())
 
 
 def reaches_others(d: Tensor, row: int) -> bool:
-    """Return whether an example's loss has a gradient at other examples' rows, (batch, ...)."""
+    """Whether an example's loss has a gradient at other examples' rows, (batch, ...)."""
     others = torch.arange(len(d), device=d.device) != row
     return bool(d[others].nan_to_num(0, 0, 0).any())  # 0 times infinity says nothing
 
@@ -261,9 +255,9 @@ def reaches_others(d: Tensor, row: int) -> bool:
 class SameDraws(TorchDispatchMode):
     """Inside the block, a record that is left out changes no draw but its own.
 
-    What is drawn for one example fewer than `rows` is drawn for `rows` and cut, so that each keeps
-    its numbers. And every draw moves its generator on by the same amount, however many numbers it
-    takes, so that what is drawn next is the same.
+    What is drawn for one example fewer than `rows` is drawn for `rows` and cut: each keeps its
+    numbers. Every draw moves its generator on by the same amount, however many numbers it takes:
+    the next draws are the same.
 
     Attributes:
         shapes: of all that was drawn, in order, before it was cut.
@@ -305,7 +299,7 @@ class SameDraws(TorchDispatchMode):
         if isinstance(argument, list) and argument[:1] == [self.rows - 1]:
             return [self.rows, *argument[1:]]
         if isinstance(argument, Tensor) and argument.dim() and len(argument) == self.rows - 1:
-            # laid out alike, as numbers are drawn in the order of the memory
+            # laid out alike: numbers are drawn in memory's order
             order = sorted(range(argument.dim()), key=argument.stride, reverse=True)
             own, first = argument.permute(order), order.index(0)
             whole = torch.cat((own, own.narrow(first, -1, 1)), first)
@@ -328,7 +322,7 @@ Extent = tuple[str, np.ndarray]  # a device, and a view of the memory there that
 def extents(*data: Any) -> list[Extent]:
     """Extents of the tensors and arrays among the data, as far as they hold numbers.
 
-    Keep these as long as the extents: memory that is freed is soon another tensor's.
+    Keep these as long as the extents: freed memory is soon another tensor's.
     """
     found: list[Extent] = []
     for x in data:
@@ -348,7 +342,7 @@ def extents(*data: Any) -> list[Extent]:
 
 
 def meet(some: Sequence[Extent], others: Sequence[Extent]) -> bool:
-    """Return whether any share a number: alternate rows of one array do not."""
+    """Whether any share a number: alternate rows of one array do not."""
     pairs = ((a, b) for there, a in some for here, b in others if there == here)
     try:
         return any(np.shares_memory(*pair, max_work=WORK) for pair in pairs)
@@ -380,5 +374,5 @@ class Watched(TorchDispatchMode):
 
 
 def now_and_then() -> bool:
-    """Return whether a later call is watched: one in sixteen, at random."""
+    """Whether a later call is watched: one in sixteen, at random."""
     return secrets.randbelow(ONE_IN) == 0

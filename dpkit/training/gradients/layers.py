@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
-WORKSPACE = 2**19  # numbers that norms may keep at a time on a CPU, for its cache
+WORKSPACE = 2**19  # numbers that norms keep at a time on a CPU, for its cache
 WIDE_WORKSPACE = 2**26  # elsewhere: a GPU's time goes to the number of kernels
 DIGITS = 1e-2  # of a Gram sum that must be left after cancelling; else products are formed
-TOGETHER = 16  # examples that are added up at a time, at least, where the weight can be cut
+TOGETHER = 16  # examples added up at a time, at least, where the weight can be cut
 LOST = 2**-40  # of a sum of thousands of terms in float64, at most
-LONG = 2**16  # numbers in a gradient from which on their squares are added in double precision
-SLACK = 4  # units of rounding, of the size of what is added up, that a norm is rounded up by
+LONG = 2**16  # numbers in a gradient beyond which squares are added in double precision
+SLACK = 4  # units of rounding, of the sum's size, by which a norm is rounded up
 
 Pass = tuple[Tensor, Tensor]
 
@@ -36,7 +36,7 @@ class Kind(ABC):
     """One type of layer: its weight meets its input; its bias adds to its output."""
 
     def refused(self, layer: Any) -> str | None:
-        """Why per-example gradients of this layer are not known or not defined, or None."""
+        """Why this layer's per-example gradients are unknown or undefined, or None."""
         return None
 
     def features(self, layer: Any, inputs: Tensor) -> Tensor:
@@ -47,8 +47,8 @@ class Kind(ABC):
     def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         """L2 norm of each example's weight gradient, (batch,), rounded up.
 
-        By as much as rounding may add to the example's part of a weighted sum, so that a part that
-        is clipped to a norm keeps to it even where its terms cancel.
+        By as much as rounding may add to the example's part of a weighted sum: a part clipped to a
+        norm keeps to it even where its terms cancel.
         """
 
     @abstractmethod
@@ -145,7 +145,7 @@ class Outer(Kind):
 
 
 def waits_for(x: Tensor) -> bool:
-    """Return whether Python would wait for a value of x, which float64 can spare it."""
+    """Whether Python would wait for a value of x, which float64 can spare it."""
     return x.device.type not in ("cpu", "mps")  # the latter has no float64
 
 
@@ -155,7 +155,7 @@ def workspace(x: Tensor) -> int:
 
 
 def unseen(squares: Tensor, reach: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Squared norms that were added up in float64, with no look at which of them have cancelled.
+    """Squared norms added up in float64, with no look at which of them cancelled.
 
     Of float32's products float64 keeps digits enough: what it may have lost is added. Of float64's
     own, `reach` stands for a sum that has cancelled: its example is clipped harder. So no norm is
@@ -247,7 +247,7 @@ class LinearLayer(Outer):
         (a, d), *others = passes
         if others or a.ndim > 2:
             return super().clamped_sum(layer, passes, bound, whole)
-        if len(bound) > bound.shape[1]:  # a processor likes the longer side to be the last
+        if len(bound) > bound.shape[1]:  # a processor likes the longer side last
             return _outer_clamped_sum(d, a, bound.T.contiguous(), whole).T.contiguous()
         return _outer_clamped_sum(a, d, bound, whole)
 
@@ -274,7 +274,7 @@ def left_out(x: Tensor, weights: Tensor) -> Tensor:
 
 
 def widened(total: Tensor) -> Tensor:
-    """A sum over examples in double precision (which Apple's GPUs have not), to add more to."""
+    """A sum over examples to add to, in double precision (which Apple's GPUs lack)."""
     return total if total.device.type == "mps" else total.double()
 
 
@@ -308,9 +308,7 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
     one piece of memory.
     """
     total, wide = widened(torch.zeros_like(bound)), bound.shape[1]
-    space = 2 * workspace(
-        d
-    )  # larger than a processor's own cache: more of it is saved in calls
+    space = 2 * workspace(d)  # beyond a processor's own cache: fewer calls save more
     high = min(max(space // (TOGETHER * wide), 1), len(bound))
     count = max(space // (high * wide), 1)
     memory = d.new_empty(min(count, len(d)) * high * wide)
@@ -405,8 +403,7 @@ class Affine(Kind):
 
     def features(self, layer: Any, inputs: Tensor) -> Tensor:
         if isinstance(layer, nn.LayerNorm):
-            shape = list(layer.normalized_shape)
-            return functional.layer_norm(inputs, shape, eps=layer.eps)
+            return functional.layer_norm(inputs, list(layer.normalized_shape), eps=layer.eps)
         if isinstance(layer, nn.GroupNorm):
             return functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
         return functional.instance_norm(inputs, eps=layer.eps)
@@ -426,9 +423,8 @@ class Affine(Kind):
         return self.weighted_sum(layer, [(a, d)], weights)
 
     def weighted_sum(self, layer: Any, passes: Sequence[Pass], weights: Tensor) -> Tensor:
-        return torch.tensordot(
-            weights, self.each(layer, passes), 1
-        )  # of what norms are taken of
+        # of what norms are taken of
+        return torch.tensordot(weights, self.each(layer, passes), 1)
 
     def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         return torch.stack([self._over(layer, a * d) for a, d in passes]).sum(0)
@@ -460,8 +456,7 @@ class Embedding(Kind):
         indices, rows = self._rows(layer, passes)
         same = indices.unsqueeze(1) == indices.unsqueeze(2)
         if waits_for(rows):
-            wide = rows.double()
-            return rounded_up(*unseen(*_by_entry(wide, same), rows.dtype))
+            return rounded_up(*unseen(*_by_entry(rows.double(), same), rows.dtype))
         squares, reach = _by_entry(rows, same)
         if (poor := ~(squares >= DIGITS * reach)).any():
             for few in poor.nonzero()[:, 0].split(1):

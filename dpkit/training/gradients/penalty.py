@@ -315,8 +315,7 @@ def curved(critic: nn.Module, batch: Batch) -> tuple[Gradients, Tensor]:
     ends: dict[nn.Module, tuple[GradientEdge, GradientEdge]] = {}
 
     def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        features = KINDS[type(layer)].features(layer, inputs[0])
-        seen[layer] = forward_ad.unpack_dual(features)
+        seen[layer] = forward_ad.unpack_dual(KINDS[type(layer)].features(layer, inputs[0]))
         if output._is_view():  # whose place in the graph changes with its base
             output = output.clone()
         tangent = forward_ad.unpack_dual(output).tangent

@@ -100,9 +100,8 @@ def refuse(network: nn.Module, *, keeps_apart: bool = True) -> None:
     """
     for module in network.modules():
         name = type(module).__name__
-        held = (
-            getattr(module, "running_mean", None) is not None
-        )  # what eval() would normalise by
+        # what eval() would normalise by
+        held = getattr(module, "running_mean", None) is not None
         normalises = isinstance(module, nn.modules.batchnorm._BatchNorm)
         if keeps_apart and normalises and (module.training or not held):
             raise MixesExamples(
