@@ -25,7 +25,7 @@ CELLS = 400  # of the joint test
 INDEPENDENT = "trials are independent, and those of a world alike"
 JOINT = "joint test of both error rates at a threshold chosen on other scores"
 NORMAL = "the trade-off curve is a Gaussian one"
-# Times the spread within a world that the gap between the worlds must have, at least
+# Times the spread within a world that the gap between worlds must have, at least
 APART = 1e3
 LEAST = 10  # trials of each world of `distinguished`, with other noise each
 
@@ -42,8 +42,8 @@ def clopper_pearson(
 ) -> LowerBound:
     """Bound epsilon by exact one-sided limits of both error rates, each at (1 - confidence) / 2.
 
-    The threshold is the one whose bound, at the rates of a random share of the scores, would be the
-    largest on the others; only those are then counted.
+    The threshold is the one whose bound, by a random share of the scores, would be the largest on
+    the others; only those are then counted.
 
     Args:
         absent, present: scores, (trials,) each; their numbers may differ.
@@ -80,7 +80,7 @@ def at_thresholds(
     """Bound epsilon by the best of thresholds that were fixed before the scores were seen.
 
     All scores are counted. Each threshold's two limits hold at (1 - confidence) / (2 thresholds)
-    each (Bonferroni); both inequalities follow from the same two limits, and cost nothing more.
+    each (Bonferroni); both inequalities follow from the same two limits.
 
     Args:
         thresholds: (thresholds,), not NaN.
@@ -179,8 +179,8 @@ def distinguished(
     Args:
         absent, present: the statistic in each trial, (trials,).
         delta, adjacency: of the claim.
-        confidence, rng: play no part; the result's confidence is 1, since an argument decides and
-            not a sample, and nothing is drawn.
+        confidence, rng: play no part; the result's confidence is 1, as an argument decides, not a
+            sample.
 
     Returns:
         epsilon inf, or 0 where the worlds' values meet or the statistic is random.
@@ -225,8 +225,8 @@ def fewest_draws(
 ) -> int | None:
     """The fewest draws a world, of 2^(k/2), whose `clopper_pearson` is above `epsilon`, or None.
 
-    What a test with that number fixed beforehand would have needed; the number itself is read from
-    the scores, so it is no test. Draws are taken in their order.
+    A test with that number fixed beforehand would have needed so many; read from the scores, it is
+    no test. Draws are taken in their order.
 
     Args:
         epsilon: >= 0, what is to be refuted. The others are `clopper_pearson`'s.
@@ -263,7 +263,7 @@ def from_rates(limits: Limits, delta: float) -> Floats:
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """The epsilon at delta of two normals that are mu deviations apart, rounded down."""
-    if not mu > 1e-9:  # where the mechanism's range ends, epsilon is far below delta
+    if not mu > 1e-9:  # the mechanism's range ends: epsilon is far below delta
         return 0.0
     return gdp.epsilon([Release(Gaussian(1 / mu), 1)], delta=delta).lower
 

@@ -21,7 +21,7 @@ from dpkit.privacy.mechanisms import Adjacency, Floats
 
 CHOOSING = 0.15  # share of the canaries that choose which are guessed
 EACH = 10  # thresholds tried for either kind of guess
-INSIDE = OUTSIDE = 0.05  # shares of the canaries that `one_run_fdp` guesses "in" and "out"
+INSIDE = OUTSIDE = 0.05  # shares that `one_run_fdp` guesses "in" and "out"
 LARGEST = 60.0  # epsilon, or mu, beyond which no search goes
 CLOSE = 1e-9  # relative, of the parameter that is searched
 STEEP = 3.0  # alpha / beta at which `p_value_chosen` is least
@@ -46,7 +46,7 @@ def apart(scores: Floats, included: NDArray[np.bool_]) -> Scores:
 class Guesses(NamedTuple):
     """Guesses about the canaries of one run; arrays hold one element for each way of guessing.
 
-    canaries: those that could have been guessed, with those that were not.
+    canaries: all that could have been guessed.
     made: guesses.
     correct: of them.
     """
@@ -143,7 +143,7 @@ def one_run(
     (epsilon, delta)-DP in each of them. It decides how many are guessed: see `p_value_chosen`.
 
     Args:
-        absent, present: scores of the canaries whose coins left them out, and of the others'.
+        absent, present: scores of the canaries left out by their coins, and of the others.
         delta: in (0, 1), of the epsilon.
         adjacency: under which a canary's two cases are neighbours.
         confidence: in (0, 1).
@@ -226,15 +226,14 @@ def split_canaries(
     total = scores.absent.size + scores.present.size
     chosen = np.zeros(total, dtype=bool)
     chosen[rng.permutation(total)[: min(max(round(share * total), 1), total - 1)]] = True
-    masks = np.split(chosen, [scores.absent.size])
-    pairs = list(zip(scores, masks, strict=True))
+    pairs = list(zip(scores, np.split(chosen, [scores.absent.size]), strict=True))
     return Scores(*(s[m] for s, m in pairs)), Scores(*(s[~m] for s, m in pairs))
 
 
 def _thresholds(
     first: Scores, rest: Scores, delta: float, alpha: float
 ) -> tuple[float, float]:
-    """The numbers of guesses "in" and "out" with the largest bound to expect of the rest."""
+    """The numbers of guesses "in" and "out" whose expected bound of the rest is largest."""
     tried = choose.candidates(first)
     tried = tried[np.linspace(0, tried.size - 1, min(EACH * 2, tried.size)).astype(int)]
     tried = np.concatenate([[-np.inf], tried])

@@ -15,7 +15,7 @@ from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.base import normal_masses
 
 AT_ONCE = 2**22  # normals that are held at a time
-ROWS = 2**13  # runs that are held at a time, where each has many numbers
+ROWS = 2**13  # runs held at a time, where each has many numbers
 CELLS = 256  # into which a release is sorted where a run is too long to draw
 
 
@@ -129,9 +129,9 @@ def sorted_runs(
 ) -> Scores:
     """Scores of runs with Poisson batches, of each release only the cell that it falls into.
 
-    What is seen is less than `poisson` scores, and takes no longer for millions of steps: only
-    the number of releases in each cell matters, which is drawn at once. Scores are log likelihood
-    ratios of these numbers. Arguments and errors as there, with shift at most 10.
+    They see less than `poisson`, and take no longer for millions of steps: only the number of
+    releases in each cell matters, which is drawn at once. Scores are log likelihood ratios of
+    these numbers. Arguments and errors as there, with shift at most 10.
     """
     check_rng(rng)
     rate = checks.in_range(0, 1, rate=checks.positive(rate=rate))

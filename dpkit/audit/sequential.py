@@ -20,9 +20,8 @@ from dpkit.audit.scores import Scores, check_asked, checked
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Adjacency, Floats
 
-STAKES = np.array(
-    [0.03, 0.1, 0.2, 0.35, 0.55, 0.8, 0.97]
-)  # shares of the capital that may be lost
+# shares of the capital that may be lost
+STAKES = np.array([0.03, 0.1, 0.2, 0.35, 0.55, 0.8, 0.97])
 GROWTH = 1.25  # of the rounds from one choice of thresholds to the next
 
 
@@ -57,8 +56,8 @@ def refute(
     """Bet against a claim, reading the scores in their order as pairs, until it is refuted.
 
     Args:
-        absent, present: scores; where one world has more, the last are not read. Each must be
-            independent of those before it, and all of a world alike.
+        absent, present: scores; where one world has more, the last are not read. All must be
+            independent, and those of a world alike.
         epsilon: claimed, in [0, 50].
         delta: in (0, 1), claimed with it.
         adjacency: of the two worlds.
@@ -67,8 +66,7 @@ def refute(
     Raises:
         ValueError: an argument is out of its range, or as `checked`.
     """
-    scores = checked(absent, present)
-    pairs = zip(*(world.tolist() for world in scores), strict=False)
+    pairs = zip(*(world.tolist() for world in checked(absent, present)), strict=False)
     claim = {
         "epsilon": epsilon,
         "delta": delta,
@@ -113,7 +111,7 @@ def watch(
 
 
 def _gains(past: Scores, new: Scores, epsilon: float, delta: float) -> Floats:
-    """Logs of what each round multiplies the capitals by, (2, stakes, rounds), as the past teaches.
+    """Logs of each round's factors of the capitals, (2, stakes, rounds), as the past teaches.
 
     Way 0 bets on "score > t" being likelier with the record, way 1 on "score <= t" without it. A
     stake s loses the share s where the bet's set is met in the wrong world alone.
@@ -137,7 +135,7 @@ def _factors(epsilon: float, delta: float) -> Floats:
 
 
 def _learned(past: Scores, table: Floats) -> tuple[float, float]:
-    """The thresholds of either way with the fastest growth to expect, by the past's rates."""
+    """Either way's threshold of the fastest expected growth, by the past's rates."""
     tried = choose.candidates(past)
     counts = choose.expected(past, past, tried)
     fpr, fnr = counts.false_positives / counts.absent, counts.false_negatives / counts.present

@@ -18,7 +18,7 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 
 LEAST = 1e-300  # a limit that vanishes by rounding
-CUT = 1e-3  # share of 1 - confidence given up for each far end that the joint test cuts off
+CUT = 1e-3  # share of 1 - confidence given up for each far end that the joint test cuts
 RANKS = 60  # thresholds tried, from each end of the scores that choose
 CAUTION = 2.0  # deviations by which no count may be below the fitted line
 FEWEST = 8  # thresholds with errors of both kinds that a line is fitted to
@@ -43,9 +43,8 @@ class Limits(NamedTuple):
     fnr: Floats
 
 
-Value = Callable[
-    [Limits], Floats
-]  # (..., pairs) to what they prove, (...): falls with the limits
+# (..., pairs) to what they prove, (...): falls with the limits
+Value = Callable[[Limits], Floats]
 
 
 def quantile(alpha: float) -> float:
@@ -104,7 +103,7 @@ def joint(counts: Counts, alpha: float, weights: Floats, *, cells: int) -> Limit
 def split(
     absent: ArrayLike, present: ArrayLike, *, share: float, rng: np.random.Generator
 ) -> tuple[Scores, Scores]:
-    """A random share of each world's scores, to choose by, and the others, at least one a world."""
+    """A random share of each world's scores, to choose by, and the others, at least one each."""
     share = checks.between(0, 1, choosing=share)
     check_rng(rng)
     first, rest = [], []
@@ -127,7 +126,7 @@ def count(scores: Scores, thresholds: Floats) -> Counts:
 
 
 def threshold(first: Scores, rest: Scores, z: float, value: Value) -> float:
-    """The one whose limits at z should prove most of the rest, by the rates of the first."""
+    """The one whose limits at z should prove most of the rest, by the first's rates."""
     tried = candidates(first)
     return float(tried[value(separate(expected(first, rest, tried), z)).argmax()])
 

@@ -37,7 +37,7 @@ RATE = 0.5  # learning rate of SGD; canaries' gradients do not depend on the wei
 
 
 def seed(rng: np.random.Generator) -> int:
-    """A seed for torch, of a run whose data are public: what an attack trains is no release."""
+    """A seed for torch, of a run on public data: what an attack trains is no release."""
     check_rng(rng)
     return int(rng.integers(2**62))
 
@@ -158,8 +158,7 @@ def dirac(
         steps: releases, each on its own Poisson batch.
         rate: probability with which a record is drawn into a batch, in (0, 1].
         max_grad_norm: C.
-        images: the ordinary records, and those that canaries are made of; by default
-            1,000 digits.
+        images: the ordinary records, and those of canaries; by default 1,000 digits.
 
     Raises:
         ValueError: a number is out of range.
@@ -256,9 +255,9 @@ def dp_sgd(
 def one_canary(
     rng: np.random.Generator, trials: int, *, plan: Plan, images: Images | None = None
 ) -> Scores:
-    """Many short runs with one Dirac canary or without: independent trials, which cost a run each.
+    """Many short runs with one Dirac canary or without: independent trials, a run each.
 
-    They are made by the release of `Private`, with a plan that is made once.
+    They are made by the release of `Private`, by one plan.
 
     Args:
         rng: draws initial weights, and all runs.
@@ -307,9 +306,8 @@ def _trained(
     What the first `known` rows are expected to release is taken off.
     """
     rate = checks.positive(rate=rate)
-    size = len(rows[0]) + int(
-        (~included).sum()
-    )  # who is included is not public: all are declared
+    # who is included is not public: all are declared
+    size = len(rows[0]) + int((~included).sum())
     private = Private(
         net,
         torch.optim.SGD(net.parameters(), lr=RATE),

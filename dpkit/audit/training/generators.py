@@ -25,7 +25,7 @@ from dpkit.private.plan import Plan, gan_settings
 from dpkit.training import Conditional, Data, generator_on, mlp, train
 
 LATENT, HIDDEN = 32, 128
-AT_ONCE = 256  # records that are compared with all samples at a time
+AT_ONCE = 256  # records compared with all samples at a time
 
 
 class Trained(NamedTuple):

@@ -45,7 +45,7 @@ def blank_target(
     """Logistic regression on `records` images; the target is a blank one.
 
     The initial weights are learned on the remaining images, which are public, and made sharper. The
-    target's label is the one that they find the least likely of a blank image.
+    target's label is the one that they find least likely of a blank image.
 
     Args:
         rng: splits the images, and draws weights to learn from.

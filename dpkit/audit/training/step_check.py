@@ -1,6 +1,6 @@
 """Check a hand-written step: the changes by one record, in its noised sums and elsewhere.
 
-On each neighbouring batch, `noised` returns what it returned on the batch itself. Whatever still
+On each neighbouring batch, `noised` returns what it returned on the batch itself. What still
 differs after the step has read the private records another way.
 """
 
@@ -25,7 +25,7 @@ from dpkit.privacy.sampling import Assuming
 ROUNDING = 1e-3  # of a change: batches of other sizes are added up in another order
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
 FEW, ALIKE = 4, 0.05  # coordinates that are compared; deviations, above the noise's own grid
-ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
+ANY_SIZE = 10**9  # the rate plays no part here
 SENTENCES = {
     "guarantee": "the ledger of these settings has no price: {reason}",
     "draws": "{names} differ between two runs on the same batch; draw all random numbers from rng, "
@@ -45,9 +45,8 @@ SENTENCES = {
     "batch size": "{names} differ after the step where one record {how}, although noised() "
     "returned the same; divide by the expected batch size, and generate a fixed number of examples",
 }
-Pairs = list[
-    tuple[str, StepTrace, StepTrace]
-]  # how a record differs; without, and with that difference
+# how a record differs; without, and with that difference
+Pairs = list[tuple[str, StepTrace, StepTrace]]
 
 
 class StepFinding(NamedTuple):
@@ -167,9 +166,8 @@ def check_step(
     shorter = [(how, base, other) for how, place, other in ran if place == rows]
     with_it = [base, *(other for _, place, other in ran if place == rows - 1)]
     dropping = [(how, longer, other) for how, _, other in shorter for longer in with_it]
-    dropping = [
-        pair for pair in dropping if pair[1].shapes == pair[2].shapes
-    ]  # the same draws
+    # the same draws
+    dropping = [pair for pair in dropping if pair[1].shapes == pair[2].shapes]
     found += _at_rest("not noised", replaced)
     found += _at_rest("batch size", shorter, rough=ROUNDING)
     moved, replacing = _at_movement(replaced, price, allowed=2.0)
@@ -229,9 +227,8 @@ def _multiplier(mechanism: Any) -> float:
     if isinstance(mechanism, NoGuarantee):
         return nan
     if isinstance(mechanism, WithoutReplacementGaussian):
-        return (
-            2 * mechanism.noise_over_sensitivity
-        )  # a replaced record moves the sum by 2 norms
+        # a replaced record moves the sum by 2 norms
+        return 2 * mechanism.noise_over_sensitivity
     one = getattr(mechanism, "one", mechanism)  # for all groups or coordinates
     if isinstance(one, SampledGaussian | Gaussian):
         return one.noise_multiplier

@@ -67,8 +67,8 @@ def once(
         settings: given to step.
         indices: of the steps, all on this batch.
         seed: of everything that is drawn in the steps.
-        rows: records of the batch whose draws these are, the batch's own by default.
-        like: a run whose noised sums the step is given in place of its own.
+        rows: records of the batch of these draws, its own by default.
+        like: a run whose noised sums the step gets in place of its own.
     """
     features, labels = batch
     rng = torch.Generator(features.device).manual_seed(seed)
@@ -79,7 +79,7 @@ def once(
     def instead(
         sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]
     ) -> list[Tensor]:
-        """Keeps what is noised, and returns what was given before where it has the same shapes."""
+        """Keeps what is noised; returns what was given before where shapes are the same."""
         each = [torch.as_tensor(std, dtype=torch.float64).cpu() for std in stds]
         each = [std.expand(total.shape) for std, total in zip(each, sums, strict=True)]
         releases[-1].append(tree_map(torch.clone, Noised([*sums], each, noisy)))
@@ -182,7 +182,7 @@ def row(calls: Iterable[Noised], part: str) -> Tensor:
 
 
 def differing(one: StepTrace, other: StepTrace, *, rough: float = 0.0) -> list[str]:
-    """Names of what is not the same after the two runs: to the bit, or to a share of its change."""
+    """Names of what differs after the two runs: to the bit, or to a share of its change."""
     names = one.after.keys() ^ other.after.keys()
     for name in one.after.keys() & other.after.keys():
         a, b = one.after[name].double(), other.after[name].double()
