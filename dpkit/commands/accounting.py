@@ -270,9 +270,8 @@ def noise(
             mechanism=lambda noise: pricing.step(noise, sample_rate),
             **pricing.options,
         )
-    releases = [
-        Release(pricing.step(value or 1.0, sample_rate), steps)
-    ]  # 0: nothing is released
+    # 0: nothing is released
+    releases = [Release(pricing.step(value or 1.0, sample_rate), steps)]
     found = pricing.epsilon(releases, delta)
     if as_json:
         fields = _fields(found, pricing, value, sample_rate, steps)
@@ -330,7 +329,7 @@ def _line(found: Guarantee) -> str:
 
 
 def leave_out(options: Mapping[str, Any], reason: str) -> None:
-    """Refuse options (ValueError) that are given, and not None, where they mean nothing."""
+    """Refuse (ValueError) options that are given where they mean nothing."""
     for option, value in options.items():
         if value is not None:
             raise ValueError(f"{option} is given, and {reason}; leave it out")

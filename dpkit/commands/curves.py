@@ -35,8 +35,7 @@ def writer(path: str) -> Callable[[list[Point]], bytes]:
         ValueError: it ends neither in .csv nor in .png.
         ModuleNotFoundError: it ends in .png, and matplotlib is not installed.
     """
-    kinds = {".csv": _as_csv, ".png": _as_png}
-    kind = kinds.get(Path(path).suffix.lower())
+    kind = {".csv": _as_csv, ".png": _as_png}.get(Path(path).suffix.lower())
     if kind is None:
         raise ValueError(f"--curve must end in .csv or .png, got {path!r}")
     if kind is _as_png:
@@ -58,8 +57,7 @@ def write(paths: list[str], pricing: Pricing, ledger: Releases, delta: float) ->
 
 def points(pricing: Pricing, ledger: Releases, delta: float) -> list[Point]:
     """Epsilon at 24 deltas, the one given among them, then delta at 24 epsilons from 0 on."""
-    deltas = sorted({*DELTAS.tolist(), delta})
-    over_delta = [pricing.epsilon(ledger, one) for one in deltas]
+    over_delta = [pricing.epsilon(ledger, one) for one in sorted({*DELTAS.tolist(), delta})]
     most = next((one.epsilon for one in over_delta if math.isfinite(one.epsilon)), 1.0)
     over_epsilon = [
         pricing.delta(ledger, one) for one in np.linspace(0, most or 1.0, EPSILONS)

@@ -226,7 +226,7 @@ def _torch_content(file: Path) -> Any:
             return torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception:  # whatever a file that is no checkpoint, or a hostile one, leads to
+    except Exception:  # whatever a hostile file, or no checkpoint, leads to
         raise ValueError(
             f"{file} does not load as plain numbers and tensors (torch.load, weights_only=True), "
             f"and no other way is tried, as unpickling can run code; {AS_JSON}"
@@ -317,9 +317,8 @@ def released_rows(file: Path) -> list[Any]:
     Raises:
         ValueError: the file is no safetensors file, or holds no such ledger.
     """
-    with file.open(
-        "rb"
-    ) as stream:  # 8 bytes with the header's length (little-endian), then JSON
+    # 8 bytes with the header's length (little-endian), then JSON
+    with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         text = stream.read(length) if length <= LONGEST_HEADER else b""
     try:

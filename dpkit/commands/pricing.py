@@ -39,7 +39,7 @@ class Pricing(NamedTuple):
 
     @property
     def price(self) -> Callable[..., Guarantee]:
-        """The accountant's `epsilon`; imported when it is asked for."""
+        """The accountant's `epsilon`, imported on demand."""
         return import_module(
             f"dpkit.privacy.accountants.{ACCOUNTANTS[self.accountant]}"
         ).epsilon
@@ -70,7 +70,7 @@ class Pricing(NamedTuple):
         return max(0.0, float(rule.epsilon(orders, 0 * orders, delta).min()))
 
     def edge(self, found: Guarantee) -> str:
-        """Say that the first or the last of the orders decided, and what may prove less; or ""."""
+        """Say that the first or last order decided, and what may prove less; or ""."""
         tried = [1.0, MOST_MOMENTS] if self.accountant == "moments" else self.orders or [0.0]
         ends = {checks.short(min(tried)): "smallest", checks.short(max(tried)): "largest"}
         order = found.method.rpartition(" ")[2]
@@ -94,7 +94,7 @@ class Pricing(NamedTuple):
 
 
 def accountant_of(ledger: str | None) -> str | None:
-    """pld for the files that dpkit itself writes, by which it plans and states its runs."""
+    """pld for the files that dpkit itself writes, as it plans and states runs by it."""
     own = (".safetensors", ".ledger.json")
     return "pld" if ledger is not None and Path(ledger).name.endswith(own) else None
 
@@ -102,7 +102,7 @@ def accountant_of(ledger: str | None) -> str | None:
 def chosen(
     accountant: str | None, adjacency: str | None, conversion: str | None, orders: str | None
 ) -> Pricing:
-    """The choice that these options make; None is one that was not given.
+    """The choice that these options make; None: not given.
 
     Raises:
         ValueError: a name is unknown, or an option does not belong to the accountant.

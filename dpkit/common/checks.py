@@ -1,7 +1,7 @@
 """Refuse bad numbers where they enter; every check is written so that NaN fails it.
 
-Each check returns what it was given as Python's own int or float (a tuple where it was given
-several values): a scalar of numpy with 16 or 32 bits would compute in as many.
+Each check returns what it was given as Python's own int or float (a tuple of several values): a
+scalar of numpy with 16 or 32 bits would compute in as many.
 """
 
 import math
@@ -69,7 +69,7 @@ def one_of(allowed: tuple[str, ...], **values: Any) -> None:
 
 
 def array(**values: Any) -> None:
-    """Refuse (TypeError) masked and sparse arrays, which would be read as others than they are."""
+    """Refuse (TypeError) masked and sparse arrays, which would be misread."""
     for name, part in values.items():
         if hasattr(part, "mask") and hasattr(part, "filled"):
             raise TypeError(

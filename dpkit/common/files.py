@@ -32,8 +32,8 @@ def write_bytes(path: Path, content: bytes, *, private: bool = False) -> Path:
     Args:
         path: readers see the old file there, or the new one.
         content: of the file.
-        private: for its owner alone, by one writer at a time (`locked`): what a killed one left is
-            overwritten.
+        private: for its owner alone, by one writer at a time (`locked`), who overwrites what a
+            killed one left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if private:
@@ -95,11 +95,11 @@ def locked(lock: Path, *, lacking: str, busy: str | None = None) -> Iterator[int
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold what makes `path` to one process of this machine; look again whether it is there inside.
+    """Hold what makes `path` to one process of this machine; look again inside whether it is there.
 
-    The others wait. The operating system takes the lock back from a process that dies. Machines
-    that share a folder of results but not the cache do not see each other's locks: both may make
-    the file, which is written whole, and whoever comes second leaves it as it is.
+    The others wait. The system takes the lock back from a process that dies. Machines that share a
+    folder of results but not the cache do not see each other's locks: both may make the file, which
+    is written whole; the second leaves it as it is.
     """
     from filelock import FileLock
 

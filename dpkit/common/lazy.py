@@ -1,6 +1,6 @@
-"""Packages whose names are imported when they are asked for: most need torch.
+"""Packages whose names are imported on demand, as most need torch.
 
-And what to install where a module is missing, read from dpkit's own metadata.
+And what to install where a module is missing, by dpkit's own metadata.
 """
 
 import ast
@@ -20,9 +20,9 @@ DISTRIBUTIONS = {"PIL": "pillow"}  # what brings a module of another name
 
 
 def on_demand(package: str) -> Attributes:
-    """Return `__getattr__` and `__dir__` of a package: of the names that it imports for checkers.
+    """Return `__getattr__` and `__dir__` of a package: of its imports under `if TYPE_CHECKING:`.
 
-    These are the imports under `if TYPE_CHECKING:` in its source. dpkit itself gives its parts too.
+    dpkit itself gives its parts too.
 
     Args:
         package: full name, such as "dpkit.private".
@@ -40,7 +40,7 @@ def given(package: str, homes: Mapping[str, str]) -> Attributes:
 
     Args:
         package: full name, such as "dpkit.private".
-        homes: the module of each name; the package itself, where the name is a module of it.
+        homes: the module of each name; the package itself where the name is a module.
     """
 
     def get(name: str) -> Any:
@@ -55,13 +55,13 @@ def given(package: str, homes: Mapping[str, str]) -> Attributes:
 
 
 def of_modules(package: str) -> Attributes:
-    """Return `__getattr__` and `__dir__` of a package that has modules and no names of its own."""
+    """Return `__getattr__` and `__dir__` of a package that has modules alone."""
     path = sys.modules[package].__path__
     return given(package, {module.name: package for module in iter_modules(path)})
 
 
 def of_paper(package: str) -> Attributes:
-    """Return `__getattr__` and `__dir__` of a paper's package, or of one that is laid out like it.
+    """Return `__getattr__` and `__dir__` of a paper's package, or of one laid out like it.
 
     Besides its `__all__` it has CLAIMS, its modules, and what its module `algorithm` defines.
 
@@ -98,8 +98,8 @@ def _defined_in(package: str, value: Any) -> bool:
 def remedy(module: str) -> str:
     """Return the command that installs a module: the smallest extra of dpkit that brings it.
 
-    pip keeps the dpkit that is installed, so that this works whether it came from an index, a file
-    or a checkout. A module that no extra brings is named itself, in the range declared for it.
+    pip keeps the installed dpkit, be it from an index, a file or a checkout. A module that no
+    extra brings is named itself, in its declared range.
     """
     name = DISTRIBUTIONS.get(module, module)
     try:

@@ -31,12 +31,8 @@ MEANINGS = {  # a name that has one of these words is drawn in its colour, in ev
 LINE_OF_TEXT = 15.0  # pixels
 FEW = 5  # intervals between ticks, at most
 SHARP = 192  # dots an inch, where a notebook shows a picture
-LABEL_BOX = {
-    "facecolor": "white",
-    "alpha": 0.75,
-    "linewidth": 0,
-    "pad": 1,
-}  # behind words on lines
+# behind words on lines
+LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
 
 
 def figure(
@@ -44,11 +40,10 @@ def figure(
 ) -> tuple[Figure, list[Axes]]:
     """A figure with panels side by side, without the box around each.
 
-    `room`, the arguments of `subplots_adjust`, saves the time to lay the figure out, and few ticks
-    that to draw them: explorers draw while a slider moves.
+    `room`, the arguments of `subplots_adjust`, saves the time of a layout, and few ticks that of
+    drawing: explorers draw while a slider moves.
     """
-    layout = None if room else "constrained"
-    drawn = Figure(figsize=(width, height), layout=layout, dpi=100)
+    drawn = Figure(figsize=(width, height), layout=None if room else "constrained", dpi=100)
     if room:
         drawn.subplots_adjust(**room)
     axes = _panels(drawn, panels, columns=panels)
@@ -69,7 +64,7 @@ def _panels(drawn: Figure, panels: int, *, columns: int) -> list[Axes]:
     axes = [drawn.add_subplot(rows, columns, index + 1) for index in range(panels)]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
-        ax.set_title("", y=1.0)  # a place by itself, which is not searched for at each drawing
+        ax.set_title("", y=1.0)  # a fixed place, not searched for at each drawing
     return axes
 
 
@@ -98,7 +93,7 @@ def lines(
     ax.set_ylabel(y)
     drawn = ax.get_figure(root=True)
     assert drawn is not None
-    _ = ax.get_xlim(), ax.get_ylim()  # which takes the limits from the lines
+    _ = ax.get_xlim(), ax.get_ylim()  # takes the limits from the lines
     ends = {name: (xs[-1], ys[-1]) for name, (xs, ys) in curves.items()}
     heights = {name: ax.transData.transform(end)[1] for name, end in ends.items()}
     lowest = -float("inf")
@@ -122,7 +117,7 @@ def lines(
 
 
 def colours(names: Iterable[str]) -> dict[str, str]:
-    """A colour for each name: its meaning's, or the next that has no meaning among the names."""
+    """A colour for each name: its meaning's, or the next without one among the names."""
     found: dict[str, str] = {}
     for name in names:
         words = [word for word in re.findall(r"[\w-]+", name) if word in MEANINGS]
@@ -184,9 +179,7 @@ def image_rows(rows: Mapping[str, np.ndarray], *, columns: int = 10) -> Figure:
         rows: name -> images in 0..255 or [0, 1], shape (columns or more, height, width).
         columns: images a row.
     """
-    width = max(
-        7.0, 5.5 + 0.065 * max(map(len, rows))
-    )  # in inches: a long name needs its place
+    width = max(7.0, 5.5 + 0.065 * max(map(len, rows)))  # inches: a long name needs its place
     drawn = Figure(figsize=(width, 0.62 * len(rows)), layout="constrained", dpi=110)
     for index, (name, images) in enumerate(rows.items()):
         ax = drawn.add_subplot(len(rows), 1, index + 1)
@@ -221,8 +214,8 @@ class Picture:
     def _ipython_display_(self) -> None:
         """Show it in a notebook, sharp on a projector, with its words as a caption.
 
-        The caption is an output of its own, because pages that show a notebook drop the alternative
-        text of a picture.
+        The caption is an output of its own, as pages that show a notebook drop a picture's
+        alternative text.
         """
         from IPython.display import display
 

@@ -13,7 +13,7 @@ from typing import Any
 from dpkit.common import __version__
 from dpkit.common.files import CHECKOUT, PACKAGE, write_bytes
 
-# Relative: how near settings that were calibrated are to those that were stored
+# Relative: how near calibrated settings are to stored ones
 SETTINGS = 1e-4
 SCALES = ("paper", "reduced", "small")
 
@@ -52,8 +52,8 @@ def json_number(value: float | None) -> float | str | None:
 def alike(one: Any, other: Any, *, within: float = 1e-6) -> bool:
     """Whether two JSON values agree: floats within a relative `within`, all else exactly.
 
-    The last digits of a calibrated noise are the processor's; and some more, where the width of an
-    accountant's answer has changed since it was stored, are that accountant's (`SETTINGS`).
+    The last digits of a calibrated noise are the processor's; some more are the accountant's, where
+    its answer's width has changed since it was stored (`SETTINGS`).
     """
     same = partial(alike, within=within)
     if isinstance(one, dict) and isinstance(other, dict):

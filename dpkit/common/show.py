@@ -67,8 +67,7 @@ class Table(NamedTuple):
         rest = "".join(more)
         if rest and folded:
             rest = f"<details><summary>More</summary>{rest}</details>"
-        notes = first + rest
-        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{notes}"
+        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{first}{rest}"
 
     def text(self) -> str:
         """As lines of text, for screens without HTML."""

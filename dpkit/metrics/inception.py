@@ -17,9 +17,7 @@ class InceptionScore(NamedTuple):
     """Between 1 and the number of classes. It describes a set of images, not its privacy."""
 
     mean: float  # over the splits
-    spread: (
-        float  # standard deviation over the splits (of the population of splits: divided by n)
-    )
+    spread: float  # population standard deviation over the splits
     splits: tuple[float, ...]  # each split's own score
 
 

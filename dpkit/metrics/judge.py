@@ -35,7 +35,7 @@ SPLITS = 10  # of the images of a score
 CLASSES = 10
 # Training images, as anyone knows.
 SIZES = {"mnist": 60_000, "fashion_mnist": 60_000, "digits": 1_437}
-AT_ONCE = 512  # images that are classified together
+AT_ONCE = 512  # images classified together
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,7 @@ class Judge(NamedTuple):
 
     def features(self, images: Tensor) -> np.ndarray:
         """The last layer's input for images in [-1, 1], float64 (images, hidden)."""
-        *body, _, _ = (
-            self.net.children()
-        )  # the last two: dropout, which does nothing, and linear
+        *body, _, _ = self.net.children()  # dropout, which does nothing, and linear
         return _outputs(nn.Sequential(*body), images).cpu().numpy()
 
     def score(self, images: Tensor, *, splits: int = SPLITS) -> InceptionScore:
@@ -114,7 +112,7 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
     known = {"learning": describe(learning), "data": checksums}
     digest = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
-    # The folder is named after the paper that the classifier is of; what lies there stays of use.
+    # named after the classifier's paper; what lies there stays of use
     folder = cache_dir() / "runs" / "small_images"
     weights = folder / f"classifier-{learning.records}-{digest}.safetensors"
     record, kept = weights.with_suffix(".json"), weights.with_suffix(".epoch")
@@ -184,9 +182,7 @@ def learn(
         order = torch.randperm(len(images), generator=rng, device=device)
         for i, chosen in enumerate(order.split(learning.batch_size)):
             set_rate(optimizer, rate(epoch * steps + i))
-            seed = (
-                learning.seed + epoch * steps + i
-            )  # of the dropout, which has no rng of its own
+            seed = learning.seed + epoch * steps + i  # dropout takes no rng
             turned = augmented(images[chosen], learning=learning, rng=rng)
             net.train(len(chosen) > 1)  # a last batch of one has no variance
             with seeded(seed):
@@ -247,7 +243,7 @@ def classifier(*, width: int, hidden: int, side: int = 28) -> nn.Module:
 
 
 def _planes_last(images: Tensor) -> Tensor:
-    """Lay channels side by side in memory: convolutions on a CPU are then three times as fast."""
+    """Lay channels side by side in memory, for convolutions three times as fast on a CPU."""
     return images.contiguous(memory_format=torch.channels_last)
 
 

@@ -18,7 +18,7 @@ from dpkit.common.progress import Progress, silent
 from dpkit.synthesizers import records
 from dpkit.training.device import generator_on, seeded
 
-AT_ONCE = 1000  # images that are classified together
+AT_ONCE = 1000  # images classified together
 Network = Callable[[tuple[int, ...], int], nn.Module]
 
 
@@ -28,8 +28,8 @@ class Protocol:
 
     Args:
         epochs, batch_size, rate: of Adam's training.
-        held_out: synthetic images that are not trained on; the epoch with the highest accuracy on
-            them (the first, if several) is the one that is tested.
+        held_out: synthetic images not trained on; the epoch with the highest accuracy on them (the
+            first, if several) is tested.
         bfloat16: compute products of matrices in bfloat16 (autocast), which some processors do
             twice as fast. What is tested is computed in float32.
 
@@ -154,10 +154,8 @@ def train(
         batches = order.split(protocol.batch_size)
         for index, chosen in enumerate(batches):
             net.train()
-            drawn = (
-                (seed << 24) + epoch * len(batches) + index
-            )  # of the dropout, which has no rng
-            with seeded(drawn), lower():
+            # dropout takes no rng
+            with seeded((seed << 24) + epoch * len(batches) + index), lower():
                 loss = nn.functional.cross_entropy(net(images[chosen]), labels[chosen])
             optimizer.zero_grad()
             loss.backward()
