@@ -313,7 +313,7 @@ def test_rows_and_back(tmp_path: Path):
         path = tmp_path / "rows.json"
         path.write_text(json.dumps(rows(ledger)))
         assert read(path, ledger[0].mechanism.adjacency) == ledger
-    with pytest.raises(Unsupported, match="no row says all of Laplace"):
+    with pytest.raises(Unsupported, match="no row can describe Laplace"):
         rows([Release(Laplace(1.0))])
 
 
