@@ -1,4 +1,4 @@
-"""What the notebooks let a reader move and try: explorers, exercises, diagrams."""
+"""Interactive parts of the notebooks: explorers, exercises, diagrams."""
 
 from dpkit.common.lazy import of_modules
 

@@ -1,4 +1,4 @@
-"""Diagrams of what a notebook is about, drawn by matplotlib."""
+"""Diagrams of the notebooks, drawn by matplotlib."""
 
 from typing import Any
 

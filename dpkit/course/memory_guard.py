@@ -1,7 +1,7 @@
-"""How much memory is left to this machine or container, and a refusal before a cell overruns it.
+"""A guard that refuses a cell for which this machine or container has too little memory.
 
-A kernel that asks for more than its container may have is killed without a word, and all that was
-in it is lost. `require(400)` before a heavy cell raises a sentence instead.
+The system kills a kernel that outgrows its container, without a word and with all that was in it.
+`require(400)` before a heavy cell raises a sentence instead.
 """
 
 import re
@@ -13,11 +13,11 @@ from dpkit.common import checks
 
 
 class TooLittleMemory(MemoryError):
-    """What comes next would not fit into the memory that is left."""
+    """The memory that is left is too little for the next step."""
 
 
 class Memory(NamedTuple):
-    """One limit on memory and what is left of it, in MB (10^6 bytes); and who sets it.
+    """A limit on memory, the part of it that is left, both in MB (10^6 bytes), and its source.
 
     Cached files that no process has mapped do not count: the system gives those back.
     """
@@ -30,15 +30,15 @@ class Memory(NamedTuple):
 def memory(root: Path = Path("/")) -> Memory | None:
     """The limit under which least is left; None where the system does not say (not Linux).
 
-    It reads the machine's memory and that of every cgroup (of version 2) that this process is in: a
-    container's limit lies in one of them. (The kernel's Documentation/admin-guide/cgroup-v2.rst.)
-    `root` is the folder in which `proc` and `sys` are found.
+    It reads the memory of the machine and of every cgroup (version 2) of this process, one of which
+    has a container's limit (the kernel's Documentation/admin-guide/cgroup-v2.rst). `root` is the
+    folder of `proc` and `sys`.
     """
     found = []
     machine = {name: int(kib) * 1024 / 1e6 for name, kib in _lines(root / "proc/meminfo")}
     if "MemAvailable" in machine:
         found.append(Memory(machine["MemTotal"], machine["MemAvailable"], "this machine"))
-    # In a container the name may be of the host's, and lead nowhere: the root is the container's.
+    # A container may see the host's name, which leads nowhere: the root is the container's.
     group = root.joinpath("sys/fs/cgroup", *_lines(root / "proc/self/cgroup", r"^0::/*(.*)$"))
     for folder in (group, *group.parents):
         limit, used = (
@@ -56,25 +56,25 @@ def require(megabytes: float, *, what: str = "this cell", now: Memory | None = N
     """Raise TooLittleMemory where `megabytes` more do not fit.
 
     Args:
-        megabytes: what is needed beyond what is in use, in MB (10^6 bytes), > 0.
-        what: what needs it, as the sentence's subject.
+        megabytes: memory needed beyond that in use, in MB (10^6 bytes), > 0.
+        what: the message's subject.
         now: the memory to compare with; `memory()` where None. Nothing known, nothing short.
 
     Raises:
-        ValueError: megabytes is no finite number > 0.
+        ValueError: megabytes is not finite and > 0.
     """
     checks.positive(megabytes=megabytes)
     now = now or memory()
     if now and megabytes > now.left:
         raise TooLittleMemory(
             f"{what} needs about {megabytes:.0f} MB, and {now.left:.0f} MB are left of the"
-            f" {now.limit:.0f} MB that {now.source} allows. Shut down kernels that are no longer"
-            " needed (in JupyterLab: Kernel, Shut Down All Kernels), open this notebook alone and"
-            " run it from the top, or run it where there is more memory."
+            f" {now.limit:.0f} MB that {now.source} allows. Shut down other kernels (in JupyterLab:"
+            " Kernel, Shut Down All Kernels) and run this notebook from the top, or run it on a"
+            " machine with more memory."
         )
 
 
 def _lines(path: Path, form: str = r"^([\w()]+):?\s+(\d+)\b") -> list[Any]:
-    """What stands in the lines of such a form, by default `name number` or `name: number kB`."""
+    """The matches of lines of a form, by default `name number` or `name: number kB`."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     return re.findall(form, text, re.MULTILINE)

@@ -75,7 +75,7 @@ def test_what_fits_passes_and_what_does_not_is_told_with_a_remedy():
         require(501, what="Training for 200 steps", now=now)
     assert str(caught.value).startswith(
         "Training for 200 steps needs about 501 MB, and 500 MB are left of the 2000 MB that"
-        " cgroup v2 allows. Shut down kernels"
+        " cgroup v2 allows. Shut down other kernels"
     )
     assert isinstance(caught.value, MemoryError)
 

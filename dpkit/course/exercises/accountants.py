@@ -1,4 +1,4 @@
-"""Exercises of notebook 01: grids, steps, what a pair decides, and what a budget allows."""
+"""Exercises of notebook 01: grids, steps, certified pairs, and the most that a budget allows."""
 
 from collections.abc import Callable
 from math import floor

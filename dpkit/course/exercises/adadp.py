@@ -1,4 +1,4 @@
-"""Exercises of notebook 04: what a shape of noise costs, and a history that feeds on itself."""
+"""Exercises of notebook 04: the cost of a shape of noise, and a history that feeds on itself."""
 
 from collections.abc import Sequence
 from math import ceil

@@ -1,4 +1,4 @@
-"""Exercises of notebook 10: one release's sensitivity, and what many records are worth."""
+"""Exercises of notebook 10: one release's sensitivity, and the worth of many records."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers.comparison import tables

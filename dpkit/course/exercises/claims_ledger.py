@@ -1,4 +1,4 @@
-"""Exercises of notebook 07: a claim of one's own, verdicts, and what shuffling costs at least."""
+"""Exercises of notebook 07: a claim of your own, verdicts, and the least cost of shuffling."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers import small_images

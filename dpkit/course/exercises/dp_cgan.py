@@ -1,4 +1,4 @@
-"""Exercises of notebook 02: clipping by example and by tensor, noise for what is really moved."""
+"""Exercises of notebook 02: clipping by example and by tensor, noise for the true sensitivity."""
 
 import numpy as np
 

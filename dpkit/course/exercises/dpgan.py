@@ -1,4 +1,4 @@
-"""Exercises of notebook 05: groups that move together, a stray factor, what a budget allows."""
+"""Exercises of notebook 05: groups that move together, a stray factor, steps within a budget."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers import dpgan as paper

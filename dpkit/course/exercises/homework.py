@@ -52,8 +52,7 @@ class HomeworkSettings(NamedTuple):
 class Fault(NamedTuple):
     """`right` in CODE becomes `wrong`.
 
-    `covered` is by how much the noise multiplier is smaller than it is charged (infinite: nothing
-    covers it).
+    `covered` is the charged noise multiplier over the true one (infinite: no guarantee).
     """
 
     right: str
@@ -149,7 +148,7 @@ class Homework:
         name: of the fault, in FAULTS.
         settings: of the run.
         right: the code without the fault.
-        code: what the student reads.
+        code: the student's text.
     """
 
     def __init__(self, name: str, settings: HomeworkSettings) -> None:
@@ -162,7 +161,7 @@ class Homework:
 
     @property
     def lines(self) -> list[int]:
-        """The lines of `code`, from 1, that are not as they should be."""
+        """The wrong lines of `code`, counted from 1."""
         right = self.right.splitlines()
         found = enumerate(self.code.splitlines(), start=1)
         return [number for number, line in found if line not in right]
@@ -182,7 +181,7 @@ class Homework:
         print(self.judge(line=line, epsilon=epsilon))
 
     def judge(self, *, line: int, epsilon: object) -> str:
-        """What `check` prints."""
+        """Return the text that `check` prints."""
         if line not in self.lines:
             return (
                 f"Line {line}: no. Which line lets one record move more than the noise covers?"
@@ -206,7 +205,7 @@ class Homework:
 
 
 def draw(name: str) -> Homework:
-    """The homework of a student: another name, other numbers and mostly another fault."""
+    """Draw a student's homework: another name gives other numbers and mostly another fault."""
     rng = random.Random(name)
     fault = rng.choice(list(FAULTS))
     noise, steps = rng.choice([1.1, 1.25, 1.4]), rng.choice([500, 1_000, 2_000])

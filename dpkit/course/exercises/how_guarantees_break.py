@@ -1,6 +1,6 @@
 """Exercises of notebook 12: one for each way in which a guarantee breaks.
 
-CASES are thirty claims to judge: what is run, without saying whether that is what is charged.
+CASES are thirty claims to judge: the code that is run, without a word on its charge.
 """
 
 from math import inf, log, sqrt

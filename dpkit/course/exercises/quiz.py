@@ -8,7 +8,7 @@ import ipywidgets as widgets
 
 
 class Quiz(widgets.VBox):
-    """Questions below each other; a line counts those that are right."""
+    """Questions below each other, and a line that counts the right answers."""
 
     def __init__(self, questions: Sequence[Any]) -> None:
         """Show these questions, each a `Choice`, none answered."""

@@ -1,4 +1,4 @@
-"""Exercises of notebook 06: where noise must arrive, and what a loss value would cost."""
+"""Exercises of notebook 06: the place of the noise, and the cost of a loss value."""
 
 import numpy as np
 

@@ -1,8 +1,7 @@
-"""The sheet of exercises of one notebook, and how far a reader has come with it.
+"""The exercises of one notebook, and a reader's progress through them.
 
-An exercise is a question that checks an answer, gives hints one by one, and shows its solution. It
-is written as the function that answers it: its docstring is the question, its body is the solution
-that a reader may ask for, and what it returns is what an answer is compared with.
+An exercise checks an answer, gives hints one by one, and shows its solution. It is written as a
+function: the docstring is the question, the body the solution, the returned value the answer.
 """
 
 import ast
@@ -30,7 +29,7 @@ WITHOUT_END = {"none", "infinity", "infinite", "no finite epsilon", "\N{INFINITY
 
 
 class Judgement(NamedTuple):
-    """What is said of an answer, and whether it is right."""
+    """The reply to an answer, and its correctness."""
 
     right: bool
     text: str
@@ -42,7 +41,7 @@ class Exercise:
     Attributes:
         question: in words.
         hints: from the first nudge to nearly the answer.
-        because: what the right answer means.
+        because: the meaning of the right answer.
         done: whether it was answered.
     """
 
@@ -65,7 +64,7 @@ class Exercise:
         """Print the solution."""
 
     def check(self, answer: Any = ...) -> None:
-        """Print whether the answer is right, and how far the sheet is done."""
+        """Print the verdict on the answer, and the sheet's progress."""
         told = answer.strip().strip(".") if isinstance(answer, str) else answer
         empty = isinstance(told, str | list | tuple | dict | set) and not told
         if empty or told is None or told is ...:
@@ -105,7 +104,7 @@ class Number(Exercise):
         mistakes: Mapping[str, Callable[[], float]],
         tolerance: float,
     ) -> None:
-        """Ask what `reference` computes; see `Sheet.number`."""
+        """Ask for the value of `reference`; see `Sheet.number`."""
         super().__init__(asked(reference), hints, because)
         self.reference = reference
         self.mistakes = mistakes
@@ -117,11 +116,11 @@ class Number(Exercise):
         return float(self.reference())
 
     def near(self, number: float, right: float) -> bool:
-        """Whether a number is as good as the right one."""
+        """Return True for a number as good as the right one."""
         return math.isclose(number, right, rel_tol=self.tolerance, abs_tol=1e-12)
 
     def judge(self, answer: Any) -> Judgement:
-        """Right within the tolerance; a likely mistake is named."""
+        """Accept within the tolerance; name a likely mistake."""
         try:
             numbers = readings(answer)
         except ValueError as error:
@@ -136,7 +135,7 @@ class Number(Exercise):
         return Judgement(False, f"Not {short(numbers[0], 4)}: too {side}.")
 
     def solution(self) -> None:
-        """Print the reference's code, its number and what it means."""
+        """Print the reference's code, its number and its meaning."""
         code = source(self.reference, header=False)
         print(f"{code}\nThis is {short(self.right, 4)}. {self.because}".strip())
 
@@ -165,13 +164,13 @@ class Function(Exercise):
         because: str,
         examples: Sequence[tuple[Any, ...]],
     ) -> None:
-        """Ask for what `reference` does; see `Sheet.function`."""
+        """Ask for a function like `reference`; see `Sheet.function`."""
         super().__init__(asked(reference), hints, because)
         self.reference = reference
         self.examples = examples
 
     def judge(self, answer: Any) -> Judgement:
-        """Right if it agrees on all examples; else the first that it misses."""
+        """Compare on all examples; name the first that it misses."""
         if not callable(answer):
             return Judgement(
                 False, f"A function is asked for, without brackets; got {answer!r}."
@@ -195,7 +194,7 @@ class Function(Exercise):
         )
 
     def solution(self) -> None:
-        """Print the reference's code and what it means."""
+        """Print the reference's code and its meaning."""
         print(f"{source(self.reference, header=True)}\n{self.because}".strip())
 
 
@@ -220,7 +219,7 @@ class Choice(Exercise):
         self.letters = dict(zip(LETTERS, mixed, strict=False))  # letter -> option
 
     def judge(self, answer: Any) -> Judgement:
-        """By its letter or its words."""
+        """Judge by its letter or its words."""
         said = str(answer).strip().strip("().").casefold()
         if lettered := re.match(rf"([{LETTERS}])\)\s", said):  # a line that was copied
             said = lettered[1]
@@ -232,7 +231,7 @@ class Choice(Exercise):
         return Judgement(right, f"{'Right' if right else 'No'}. {self.options[taken]}")
 
     def solution(self) -> None:
-        """Print the right letter, the sentence and why."""
+        """Print the right letter, the sentence and the reason."""
         (letter,) = (letter for letter, option in self.letters.items() if option == self.right)
         print(f"({letter}) {self.right} {self.because}")
 
@@ -265,9 +264,9 @@ class Sheet:
 
         Args:
             hints: from the first nudge to nearly the answer.
-            because: what the right answer means.
-            mistakes: what to say of a likely wrong answer -> that answer.
-            tolerance: by which part of the right number an answer may miss it.
+            because: the meaning of the right answer.
+            mistakes: reply -> the likely wrong answer that gets it.
+            tolerance: relative, of an answer.
         """
         given = hints, because, mistakes or {}, tolerance
         return lambda reference: self._add(Number(reference, *given))
@@ -275,11 +274,11 @@ class Sheet:
     def guess(
         self, because: str = "", within: float = 0.2
     ) -> Callable[[Callable[[], float]], Guess]:
-        """Make a guess of the function that computes the number, shown to who has guessed.
+        """Make a guess of the function that computes the number, shown once a reader has guessed.
 
         Args:
-            because: what the number means.
-            within: by which part of the number a guess may miss it and be called well guessed.
+            because: the number's meaning.
+            within: relative error up to which a guess is called well guessed.
         """
         return lambda reference: self._add(Guess(reference, (), because, {}, within))
 
@@ -295,9 +294,9 @@ class Sheet:
         """Ask for one of a few sentences.
 
         Args:
-            question: what is asked.
-            right: which sentence is right.
-            options: sentence -> what to say to one who takes it.
+            question: in words.
+            right: the right sentence.
+            options: sentence -> the reply to a reader who takes it.
             hints: from the first nudge to nearly the answer.
         """
         return self._add(Choice(question, right, options, hints))
@@ -310,7 +309,7 @@ class Sheet:
 
     @property
     def progress(self) -> str:
-        """How many exercises are done, in words."""
+        """The number of exercises done, in words."""
         done = sum(exercise.done for exercise in self.exercises)
         return f"{done} of {len(self.exercises)} done"
 
@@ -344,13 +343,13 @@ def source(reference: Callable[..., Any], *, header: bool) -> str:
 
 
 def as_number(answer: Any) -> float:
-    """The number that is meant: a Python, NumPy or torch number, a Guarantee, or text.
+    """Read a number: of Python, NumPy or torch, of a Guarantee, or of text.
 
     Text may have thousands separators ("1,108"), a decimal comma ("0,87") or a per cent sign
     ("10.5 %" is 0.105); "none" is an infinite epsilon.
 
     Raises:
-        ValueError: it is no number, or NaN.
+        ValueError: not a number, or NaN.
     """
     value = getattr(answer, "epsilon", answer)
     if isinstance(value, str):
@@ -367,7 +366,7 @@ def as_number(answer: Any) -> float:
 
 
 def readings(answer: Any) -> tuple[float, ...]:
-    """What an answer may mean: "1,108" is 1108 or, with a decimal comma, 1.108.
+    """The readings of an answer: "1,108" is 1108 or, with a decimal comma, 1.108.
 
     Raises:
         ValueError: as `as_number`.

@@ -1,4 +1,4 @@
-"""Exercises of notebook 14: what six lines of code let one record move, and what noise is left."""
+"""Exercises of notebook 14: one record's reach through six lines of code, and the noise left."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Exercises of notebook 03: what to clip, Adam's constant, the noise that is needed."""
+"""Exercises of notebook 03: clip norms, Adam's constant, the noise for a target epsilon."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers.small_images import adam

@@ -1,4 +1,4 @@
-"""Exercises of notebook 11: noise for a run of one's own, what adds up, what may be published."""
+"""Exercises of notebook 11: noise for your own run, costs that add up, results to publish."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import Release, SampledGaussian, calibrate, pld

@@ -1,4 +1,4 @@
-"""One run, priced by every accountant: which number is proven, which one only estimated."""
+"""One run, priced by every accountant, each number proven or only estimated."""
 
 import math
 from collections.abc import Callable
@@ -87,7 +87,7 @@ class Accountant(Explorer):
         return {"run": described, "delta": delta, "rows": rows}
 
     def says(self, result: dict[str, Any]) -> str:
-        """The certified epsilon, and which accountant is refuted by it."""
+        """State the certified epsilon, and the accountants it refutes."""
         _, upper, lower, _ = result["rows"][0]
         run, delta = result["run"], result["delta"]
         refuted = [name for name, value, _, _ in result["rows"] if value < lower]
@@ -109,7 +109,7 @@ class Accountant(Explorer):
         self.call.value = "" if self.result is None else _same_in_python_and_shell(self.result)
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """With certified pairs along the run."""
+        """Add certified pairs along the run."""
         (one, steps), delta = result["run"], result["delta"]
         counts = sorted({max(steps * (i + 1) // BAND, 1) for i in range(BAND - 1)} - {steps})
         pairs = [pld.epsilon([Release(one, n)], delta=delta, gap=0.01) for n in counts]
@@ -155,7 +155,7 @@ class Accountant(Explorer):
 
 
 def _draw_accountants(ax: Any, result: dict[str, Any]) -> None:
-    """A dot for each accountant; what is below the certified lower bound is crossed out."""
+    """A dot for each accountant, crossed out below the certified lower bound."""
     rows = result["rows"]
     upper, lower = rows[0][1:3]
     colours = plots.colours(name for name, *_ in rows)

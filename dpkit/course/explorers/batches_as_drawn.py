@@ -1,4 +1,4 @@
-"""One run under five ways of drawing its batches: what is proven of each, from both sides."""
+"""One run under five ways of drawing its batches, each bounded from both sides."""
 
 import math
 from typing import Any, ClassVar
@@ -67,7 +67,7 @@ class BatchesAsDrawn(Explorer):
         return {"found": quick, "run": run, "delta": delta}
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """With the ways that take a second: sums of lognormals are convolved."""
+        """Add the ways that take a second: sums of lognormals are convolved."""
         slow = [way for way in as_drawn.WAYS if way not in QUICK]
         found = result["found"] | as_drawn.every_way(
             result["run"], delta=result["delta"], ways=slow
@@ -75,7 +75,7 @@ class BatchesAsDrawn(Explorer):
         return {**result, "found": {way: found[way] for way in as_drawn.WAYS}}
 
     def says(self, result: dict[str, Any]) -> str:
-        """What was proven for Poisson batches, beside what shuffled ones cost."""
+        """Compare the bound for Poisson batches with the cost of shuffled ones."""
         found, delta = result["found"], result["delta"]
         poisson = f"Poisson batches cost epsilon {at_most(found['poisson'].epsilon)}"
         if "shuffled" not in found:

@@ -37,7 +37,7 @@ HEADINGS = ("accountant", "epsilon, at most", "at least", "note")
 
 
 class CalibrationSetting(NamedTuple):
-    """A target and a run; the value of the run that is to be found is not read."""
+    """A target and a run, whose value named by `find` is not read."""
 
     find: str
     target_epsilon: float
@@ -48,7 +48,7 @@ class CalibrationSetting(NamedTuple):
     adjacency: str
 
     def filled(self, value: float) -> "CalibrationSetting":
-        """With `value` for what is to be found."""
+        """The setting with the found `value`."""
         return self._replace(**{FIELDS[self.find]: value})
 
     @property
@@ -59,7 +59,7 @@ class CalibrationSetting(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A value, and the epsilon (upper, lower) it was priced at as it is shown."""
+    """A value as it is shown, and its epsilon (upper, lower)."""
 
     value: float
     epsilon: float
@@ -119,7 +119,7 @@ class Calibration(Explorer):
         return {"setting": setting, "RDP": by_rdp, "PLD": quick, "why": ""}
 
     def says(self, result: dict[str, Any]) -> str:
-        """The value that is found."""
+        """State the value that is found."""
         setting, best = result["setting"], result["PLD"] or result["RDP"]
         aim = f"epsilon {short(setting.target_epsilon)} at delta {short(setting.delta)}"
         if best is None:
@@ -156,7 +156,7 @@ class Calibration(Explorer):
         super()._show_numbers()
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """With PLD's answer, where it takes long, and more points of the picture."""
+        """Add PLD's answer, where it takes long, and more points of the picture."""
         result = {**result, "points": POINTS}
         if result["PLD"] is not None:
             return result
@@ -204,7 +204,7 @@ class Calibration(Explorer):
 
 
 def by_pld(setting: CalibrationSetting) -> Solution:
-    """The value that PLD finds, priced as it is shown.
+    """Return the value that PLD finds, priced as it is shown.
 
     Raises:
         ValueError: no value meets the target, or the search takes more than `PATIENCE` seconds.
@@ -261,8 +261,8 @@ def _solved(setting: CalibrationSetting, accountant: Callable[..., Guarantee]) -
         count = calibrate.steps(target, mechanism=setting.run.step, **shared)
         if count == 0:
             raise ValueError(
-                f"already one step costs more than epsilon {short(target)}: take more noise, a "
-                "lower sample rate or a larger target"
+                f"one step costs more than epsilon {short(target)}; take more noise, a lower "
+                "sample rate or a larger target"
             )
         shown = [count]
     elif setting.find == NOISE:
@@ -326,7 +326,7 @@ def _row(name: str, solution: Solution, note: str) -> tuple[str, ...]:
 
 
 def _beside(find: str, by_rdp: Solution, proven: Solution | None) -> str:
-    """How much more RDP asks for than PLD."""
+    """RDP's demand over PLD's, in words."""
     if proven is None:
         return "proven (improved conversion)"
     share = 100 * (by_rdp.value / proven.value - 1)

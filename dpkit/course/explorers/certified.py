@@ -1,4 +1,4 @@
-"""The certified epsilon of sampled Gaussian releases, and what it says of a formula's value."""
+"""The certified epsilon of sampled Gaussian releases, compared with a formula's value."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ NOTHING = "nothing certified to compare with"
 def certified(
     noise_multiplier: float, sample_rate: float, releases: int, delta: float
 ) -> tuple[float, float]:
-    """(lower, upper) of epsilon by PLD, add-remove; (0, inf) where it fails or would take long."""
+    """Return (lower, upper) of epsilon by PLD, add-remove; (0, inf) if it fails or takes long."""
     if noise_multiplier < LEAST_CERTIFIED:
         return 0.0, math.inf
     ledger = [Release(SampledGaussian(noise_multiplier, sample_rate), releases)]
@@ -37,7 +37,7 @@ def certified(
 
 
 def finding(value: float, pair: tuple[float, float]) -> str:
-    """Whether a value is an upper bound, as far as the certified pair can say."""
+    """The certified pair's verdict on a value as an upper bound."""
     if not math.isfinite(pair[1]):
         return NOTHING
     if value < pair[0]:
@@ -59,7 +59,7 @@ def draw_by_step(
     pairs: Sequence[tuple[int, float, float]],
     delta: float,
 ) -> None:
-    """RDP's epsilon after many numbers of steps, and PLD's (steps, lower, upper) after a few."""
+    """Draw RDP's epsilon by step, and PLD's (steps, lower, upper) after a few numbers of steps."""
     few, lower, upper = zip(*pairs, strict=True)
     lines: Any = {"RDP": curve, "PLD": (few, upper)}
     plots.lines(ax, lines, x="steps", y=f"epsilon at delta {short(delta)}")

@@ -1,7 +1,7 @@
-"""What the papers say, computed again: a wall of all claims, and the card of the one chosen.
+"""The papers' claims, computed again: a wall of all, and the card of the one chosen.
 
-On the wall each claim is a tile, by paper: a colour and a sign for its verdict, to look at or to
-choose. On its card said and computed stand side by side, a line of code as it was and should be.
+On the wall each claim is a tile, by paper, with a colour and a sign for its verdict. Its card shows
+stated and computed side by side, and a line of code as it was and should be.
 """
 
 import math
@@ -31,7 +31,7 @@ OPENS = "dp_cgan/per-tensor-clipping"  # a line of code, a number and a curve
 
 
 class TileLook(NamedTuple):
-    """How a verdict looks: its sign, and the colours of a tile and of the sign on it."""
+    """A verdict's sign, and the colours of its tile and of the sign on it."""
 
     sign: str
     tile: str
@@ -61,7 +61,7 @@ WIDE = "style='width:100%;table-layout:fixed;margin:0'"
 
 
 class ClaimsWall(Explorer):
-    """All claims as tiles, coloured by verdict; the card of one: what is said, what is computed."""
+    """All claims as tiles, coloured by verdict, and the card of one, stated and computed."""
 
     title = "What do papers claim, and does it hold?"
 
@@ -96,7 +96,7 @@ class ClaimsWall(Explorer):
 
     @staticmethod
     def compute(*, paper: str, verdict: str, word: str, claim: str | None) -> dict[str, Any]:
-        """The verdict on one claim, and which ones are chosen with it.
+        """The verdict on one claim, and all that are chosen with it.
 
         Args:
             paper: its package's name, or "all".
@@ -121,7 +121,7 @@ class ClaimsWall(Explorer):
         return {**found._asdict(), "chosen": chosen, "all": len(by_id())}
 
     def says(self, result: dict[str, Any]) -> str:
-        """The claim and its verdict."""
+        """State the claim and its verdict."""
         return f"{result['claim'].id}: {result['verdict']}."
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -178,7 +178,7 @@ class ClaimsWall(Explorer):
         return matching(*(self.values[name].value for name in ("paper", "verdict", "word")))
 
     def _mark(self) -> None:
-        """Let the wall show what the controls choose."""
+        """Show the chosen claims on the wall."""
         chosen = self._chosen()
         self.legend.value = legend(chosen)
         self.tiles.show(chosen, self.values["claim"].value)
@@ -210,8 +210,8 @@ class ClaimsWall(Explorer):
 class Tiles(widgets.VBox):
     """Tiles that can be pressed, a row for each paper.
 
-    Buttons are made once; what is chosen only moves them in and out of their rows. They share four
-    styles and two layouts, so that a hundred of them are as quick as a few.
+    Buttons are made once; a choice only moves them in and out of their rows. They share four styles
+    and two layouts, which keeps a hundred as quick as a few.
     """
 
     def __init__(self, press: Callable[[str], None]) -> None:
@@ -240,7 +240,7 @@ class Tiles(widgets.VBox):
         super().__init__(tuple(self.rows.values()))
 
     def show(self, chosen: Sequence[str], shown: str | None) -> None:
-        """Let the wall hold the chosen claims' tiles, and mark the one that is shown."""
+        """Put the chosen claims' tiles on the wall, and mark the shown one."""
         for paper, found in by_paper(chosen):
             for one in found:
                 button = self.buttons[one.claim.id]
@@ -263,7 +263,7 @@ def _row() -> Any:
 
 
 def legend(chosen: Sequence[str]) -> str:
-    """What the signs mean, and how many of the chosen claims have each, as HTML."""
+    """The signs' meaning, and the number of chosen claims with each, as HTML."""
     count = Counter(checked(by_id()[one]).verdict for one in chosen)
     parts = (
         f"{tile(verdict)} {count[verdict]} "
@@ -283,7 +283,7 @@ def tile(verdict: Outcome, title: str = "", *, chosen: bool = False) -> str:
 
 
 def title_of(found: Verdict) -> str:
-    """What a tile says when it is pointed at."""
+    """A tile's tooltip."""
     return f"{found.claim.name}: {found.verdict}. {found.claim.says}"
 
 
@@ -299,7 +299,7 @@ def wall_of(chosen: Sequence[str], shown: str | None) -> str:
 
 
 def heading(paper: ModuleType, found: Sequence[Verdict]) -> str:
-    """A paper's name, its authors, and how its claims fare, as HTML."""
+    """A paper's name, its authors, and its claims' verdicts, as HTML."""
     name, _, authors = paper.TITLE.partition(" (")
     below = f"{escape(authors.removesuffix(')'))}<br>{counted(found)}"
     small = f"<span style='font-size:85%'>{below}</span>"
@@ -310,7 +310,7 @@ class Card(Table):
     """A claim's rows: (name, text), with an empty name where a text goes on."""
 
     def html(self, *, folded: bool = False) -> str:
-        """As a card in the colour of its verdict, notes and all."""
+        """The card in the colour of its verdict, with its notes."""
         cells: dict[str, Any] = {}  # name -> text, whose lines are joined
         for name, text in self.rows:
             name = name or [*cells][-1]
@@ -338,7 +338,7 @@ class Card(Table):
 
 
 def card(identity: str) -> Card:
-    """The card of a claim, to show in a notebook.
+    """Return the card of a claim, to show in a notebook.
 
     Raises:
         ValueError: there is no claim of that id.
@@ -346,7 +346,7 @@ def card(identity: str) -> Card:
     known = by_id()
     if identity not in known:
         raise ValueError(
-            f"claim must be the id of one, such as {next(iter(known))}; {identity!r}"
+            f"id must be a claim's, such as {next(iter(known))}, got {identity!r}"
         )
     return card_of(checked(known[identity]))
 
@@ -374,7 +374,7 @@ def card_of(found: Verdict, *notes: str) -> Card:
 
 
 def stated(claim: Claim) -> str:
-    """What is said in numbers, and how the computed value relates to it."""
+    """The stated number, and its relation to the computed value."""
     if claim.stated is None:
         return "no number"
     within = f", within {short(claim.tolerance)}" if claim.tolerance else ""
@@ -383,7 +383,7 @@ def stated(claim: Claim) -> str:
 
 
 def computed(claim: Claim, value: float) -> str:
-    """The computed value in words, rounded the way that the claim's comparison goes."""
+    """The computed value in words, rounded in the direction of the claim's comparison."""
     if not value or not math.isfinite(value):
         return claim.shown(value) or "-"
     if claim.kind == "at most":
@@ -417,7 +417,7 @@ def _small(text: str) -> str:
 
 
 def _link(notebook: str) -> str:
-    """To the paper's notebook; under Voila, which serves one page alone, only its name."""
+    """A link to the paper's notebook; only its name under Voila, which serves one page alone."""
     if not notebook:
         return ""
     alone = os.environ.get("SERVER_SOFTWARE", "").startswith("voila")
@@ -432,7 +432,7 @@ def matching(paper: str, verdict: str, word: str = "") -> tuple[str, ...]:
     Args:
         paper: its package's name; "all" leaves it open.
         verdict: one of VERDICTS.
-        word: any part of what there is to say of a claim, in capitals or not.
+        word: any part of a claim's text, in capitals or not.
 
     Raises:
         ValueError: the paper or the verdict is unknown.
@@ -486,6 +486,6 @@ def _checked(identity: str, _evidence: tuple[str, int | None] | None) -> Verdict
 
 
 def _said(claim: Claim) -> str:
-    """All that is said of a claim, its line of code included."""
+    """All text on a claim, its line of code included."""
     code = () if claim.code is None else (claim.code.was, claim.code.should, claim.code.cause)
     return " ".join((claim.id, claim.where, claim.says, checked(claim).explanation, *code))

@@ -1,4 +1,4 @@
-"""What clipping bounds and noise hides: a cloud of gradients in 2-D, and one record that moves."""
+"""Clipping and noise at work: a cloud of gradients in 2-D, and one record that moves."""
 
 import math
 from functools import partial
@@ -28,7 +28,7 @@ BEFORE, WITHOUT, WITH = "#808080", plots.COLOURS[0], plots.COLOURS[1]
 
 
 class ClippingAndNoise(Explorer):
-    """A batch's gradients, clipped by a rule and noised: what one more record changes.
+    """A batch's gradients, clipped by a rule and noised, with and without one more record.
 
     It opens with forty gradients clipped flat at 1, noise multiplier 1.1, a record of length 5.
     """
@@ -78,7 +78,7 @@ class ClippingAndNoise(Explorer):
         length: float,
         angle: float,
     ) -> dict[str, Any]:
-        """What is released with and without the record, and what protects it.
+        """The releases with and without the record, and its protection.
 
         Gradients are arrays (batch, 2); "per group" takes each coordinate as a group. `claimed`
         and `proven` hold the noise multiplier and epsilon of one step (`lower` is the same but for
@@ -110,7 +110,7 @@ class ClippingAndNoise(Explorer):
         }
 
     def says(self, result: dict[str, Any]) -> str:
-        """How far the record moves what is released, and what a step costs."""
+        """State the record's move of the release, and a step's cost."""
         proven = at_most(result["proven"]["epsilon"], 3)
         claimed = at_most(result["claimed"]["epsilon"], 3)
         claim = f", not the {claimed} that is claimed" if result["rule"] == WRONG else ""
@@ -143,7 +143,7 @@ class ClippingAndNoise(Explorer):
         return Table(("quantity", "value"), [(name, value) for name, _, value in rows], notes)
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """Left the gradients before and after clipping; right what is released, with its noise."""
+        """Draw left the gradients before and after clipping, right the release with its noise."""
         figure, (left, right) = plots.figure(width=7.6, height=3.9, panels=2, **ROOM)
         _draw_gradients(left, result)
         _draw_released(right, result)

@@ -1,4 +1,4 @@
-"""The controls of explorers: what a reader moves, types or chooses, and the run it describes.
+"""The controls of explorers, which a reader moves, types in or chooses, and their run.
 
 A slider over round numbers has a field beside it that takes any number as it is typed.
 """
@@ -41,7 +41,7 @@ Make = Callable[[], Any]  # a widget, anew for each explorer
 
 
 class RoundSlider(widgets.HBox):
-    """A slider over given stops and a field; `value` is what the last of them was set to.
+    """A slider over given stops, and a field; `value` is the last setting of either.
 
     Attributes:
         value: the number, exactly as typed or as the stop has it.
@@ -106,7 +106,7 @@ class RoundSlider(widgets.HBox):
 
 
 def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Make:
-    """What makes a widget of that kind with its name beside it, `width` pixels wide."""
+    """A maker of widgets of that kind, `width` pixels wide, with their name beside them."""
     style = {"description_width": "initial"}
     given = {"description": description, "tooltip": tooltip, "style": style, **traits}
     return lambda: kind(layout=widgets.Layout(width=f"{width}px"), **given)
@@ -174,7 +174,7 @@ def run_input(
 
 
 def check_sample_rate(sample_rate: float) -> None:
-    """A sample rate is above 0: at 0 nothing is released, and nothing learned."""
+    """Refuse a sample rate of 0, at which nothing is released, and nothing learned."""
     if not 0 < sample_rate <= 1:
         raise ValueError(f"sample_rate must lie in (0, 1], got {sample_rate:g}")
 

@@ -1,8 +1,7 @@
 """The base of all explorers: controls and numbers at the left, the picture beside them.
 
-An explorer is a VBox without Output widgets, so that it works in Lab, under Voila and in a notebook
-that is compared cell by cell. Its numbers are HTML; before a kernel runs, and where a clone is not
-trusted, the same table stands as static text.
+An explorer is a VBox without Output widgets, for Lab, Voila and notebooks compared cell by cell.
+Its numbers are HTML; without a kernel, or in an untrusted clone, the same table is static text.
 """
 
 import asyncio
@@ -32,16 +31,16 @@ LARGE = "font-size:1.25em; line-height:1.3; font-weight:600; margin:4px 0"
 
 
 class Explorer(widgets.VBox):
-    """Controls over a pure `compute`; a subclass says what to compute, to tabulate and to draw.
+    """Controls over a pure `compute`; a subclass computes, tabulates and draws.
 
     Attributes:
         values: name -> control; their names are `compute`'s arguments.
-        sentence: HTML of what the numbers come to, in large type.
-        numbers: HTML of the present numbers, or of the sentence that says why there are none.
+        sentence: HTML of the numbers' sense, in large type.
+        numbers: HTML of the present numbers, or of the reason for having none.
         picture: the drawing, empty where there is nothing to draw.
         left: the column of controls and numbers.
         controls: name -> what makes the control, of a subclass whose controls are always the same.
-        presets: settings worth a look, by name; each sets some of the values, and the others back.
+        presets: settings worth a look, by name; each sets some values and resets the others.
         toolbar: the choice of a setting and, where it is switched on, a guess that must come first.
     """
 
@@ -115,7 +114,7 @@ class Explorer(widgets.VBox):
 
     @abstractmethod
     def says(self, result: dict[str, Any]) -> str:
-        """What the result comes to, in one sentence."""
+        """State the result in one sentence."""
 
     @abstractmethod
     def table(self, result: dict[str, Any]) -> Table:
@@ -126,7 +125,7 @@ class Explorer(widgets.VBox):
         """The result as a picture with its words."""
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The result with that added which takes long: for the picture, once the hand rests."""
+        """Add the slow part of the result, for the picture, once the controls rest."""
         return result
 
     def update(self) -> None:
@@ -210,7 +209,7 @@ class Explorer(widgets.VBox):
         self.sentence.value = _large(self.says(result))
 
     def _show_late(self) -> None:
-        """Add what takes long, and draw; what is drawn now is what the next moves leave behind."""
+        """Add the slow part, and draw; the next moves leave this picture in grey."""
         self._waiting = None
         if self.result is None:
             return
@@ -226,7 +225,7 @@ class Explorer(widgets.VBox):
         self._rested = self._drawn and self._drawn[1]
 
     def _show_picture(self, result: dict[str, Any], dpi: float) -> None:
-        """Draw the result, if that is not what was drawn last, and show it."""
+        """Draw the result, unless it was drawn last, and show it."""
         try:
             if self._drawn is None or self._drawn[0] is not result:
                 self._drawn = None

@@ -1,4 +1,4 @@
-"""Groups of a gradient: dpGAN's two ways to count them beside what one record can move at once."""
+"""Groups of a gradient: dpGAN's two ways to count them beside one record's reach in all."""
 
 import math
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ PARTS = (
 
 
 class GroupDirections(Explorer):
-    """Groups clipped apart: one alone, each charged by itself, and all that a record moves.
+    """Groups clipped apart: one alone, each charged by itself, and all together.
 
     It opens with the paper's run on MNIST before grouping: seven groups, 560 iterations.
     """
@@ -144,7 +144,7 @@ class GroupDirections(Explorer):
         }
 
     def says(self, result: dict[str, Any]) -> str:
-        """What the code charges, beside what all groups cost together."""
+        """Compare the code's charge with the cost of all groups together."""
         return (
             f"The code charges epsilon {at_most(result['charge'], 3)}; "
             f"{_together(result['groups'])} cost {interval(*result['pair'], digits=3)} at delta "
@@ -152,7 +152,7 @@ class GroupDirections(Explorer):
         )
 
     def table(self, result: dict[str, Any]) -> Table:
-        """A row for each way to count; the notes say how far a record and the noise move a sum."""
+        """A row for each way to count, with notes on a record's and the noise's move of a sum."""
         k, z = result["groups"], result["noise_multiplier"]
         charged, added = f"noise {z:.4g} C", f"noise {result['noise_std']:.4g} C"
         pair = result["pair"]
@@ -183,7 +183,7 @@ class GroupDirections(Explorer):
         return Table(HEADINGS, rows, (run, _of_the_noise(result), PARTS))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """Left two groups, what a record moves and the noise; right epsilon by iterations."""
+        """Draw left two groups, a record's move and the noise, right epsilon by iterations."""
         room = {"left": 0.07, "right": 0.87, "bottom": 0.12, "top": 0.85, "wspace": 0.3}
         figure, (left, right) = plots.figure(width=9.8, height=4.1, panels=2, **room)
         left.set_visible(False)  # while names find their places
@@ -221,7 +221,7 @@ def epsilon(noise_multiplier: float, sample_rate: float, releases: int) -> float
 
 @lru_cache(maxsize=64)
 def _curve(noise_multiplier: float, sample_rate: float) -> tuple[Floats, Floats]:
-    """One release's RDP at the paper's 151 orders: where the noise is little, it takes a while."""
+    """One release's RDP at the paper's 151 orders; slow where the noise is small."""
     return rdp.curve([Release(SampledGaussian(noise_multiplier, sample_rate))], OPACUS_ORDERS)
 
 
@@ -230,7 +230,7 @@ def _together(groups: int) -> str:
 
 
 def _reach(groups: int) -> str:
-    """How far one record moves the clipped sum, in words."""
+    """One record's move of the clipped sum, in words."""
     if groups == 1:
         return "the one group by up to C"
     return f"{groups} groups by up to C sqrt({groups}) = {math.sqrt(groups):.4g} C"

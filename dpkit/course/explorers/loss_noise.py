@@ -40,7 +40,7 @@ CONSTANT = (
 
 
 class LossNoise(Explorer):
-    """Noise on a loss of at most C: the paper's formulas, certified bounds, and what training has.
+    """Noise on a loss of at most C: the paper's formulas, certified bounds, and training itself.
 
     Certified is a mechanism that publishes the noised losses themselves.
 
@@ -123,8 +123,8 @@ class LossNoise(Explorer):
         if not LEAST_MULTIPLIER <= multiplier <= MOST_MULTIPLIER:
             raise ValueError(
                 f"noise over sensitivity must lie in [{LEAST_MULTIPLIER}, "
-                f"{short(MOST_MULTIPLIER)}], and largest_loss {short(largest_loss)} at noise_std "
-                f"{short(noise_std)} makes it {short(multiplier, 3)}; change one of the two"
+                f"{short(MOST_MULTIPLIER)}], got {short(multiplier, 3)} from noise_std "
+                f"{short(noise_std)} and largest_loss {short(largest_loss)}; change one of them"
             )
         rate, rounds = batch / records, round(iterations)
         releases = discriminator_steps * rounds
@@ -146,7 +146,7 @@ class LossNoise(Explorer):
         }
 
     def says(self, result: dict[str, Any]) -> str:
-        """What the paper says, what publishing the losses costs, and what training has."""
+        """State the paper's epsilon, that of publishing the losses, and that of training."""
         theorem = _value(result["theorem_4"], 3)
         return (
             f"Theorem 4 says epsilon {theorem}; publishing the noised losses costs "
@@ -155,7 +155,7 @@ class LossNoise(Explorer):
         )
 
     def table(self, result: dict[str, Any]) -> Table:
-        """The formulas, each with what is certified of as many releases; then training itself."""
+        """A row for each formula with the pair of as many releases; then training itself."""
         each, every = (
             counted(result[name], "release") for name in ("discriminator_steps", "releases")
         )
@@ -186,7 +186,7 @@ class LossNoise(Explorer):
         return Table(HEADINGS, rows, (run, CONDITIONAL, CONSTANT))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """Left epsilon of all releases by noise, right the divergence of one by order."""
+        """Draw left epsilon of all releases by noise, right the divergence of one by order."""
         room = {"left": 0.095, "right": 0.92, "bottom": 0.14, "top": 0.9, "wspace": 0.68}
         figure, (left, right) = plots.figure(width=9.8, height=3.7, panels=2, **room)
         _draw_by_noise(left, result)
@@ -249,7 +249,7 @@ def of_training(noise_std: float) -> float:
 
 
 def _verdict(result: dict[str, Any], name: str, pair: str) -> str:
-    """What the certified pair says of a value."""
+    """The certified pair's verdict on a value."""
     value = result[name]
     if value is None:
         spent = result["theorem_1"] ** 2 * result["discriminator_steps"]

@@ -102,7 +102,7 @@ class LossesAddUp(Explorer):
         }
 
     def says(self, result: dict[str, Any]) -> str:
-        """Where delta cuts the sum, and whether the bell would have cut too early."""
+        """State where delta cuts the sum, and whether the bell would cut too early."""
         low, high = result["pair"]
         losses = counted(result["run"].steps, "loss", "losses")
         price = f"The sum of {losses} costs epsilon {at_most(high)}"
@@ -113,7 +113,7 @@ class LossesAddUp(Explorer):
         return f"{price} at delta {short(delta)}; by its bell curve it would be {verdict}."
 
     def table(self, result: dict[str, Any]) -> Table:
-        """Moments of the sum, and what follows from them."""
+        """A row for each moment of the sum, then the epsilons."""
         total, delta = result["sum"], result["delta"]
         rows = [
             ("mean of the sum", f"{total.mean:.4g}", "nats; grows with the steps"),
@@ -234,7 +234,7 @@ def bell_epsilon(mean: float, deviation: float, delta: float) -> float:
 
 
 def _window(result: dict[str, Any]) -> tuple[float, float]:
-    """What is drawn: the sum's middle, and epsilon with some of what lies beyond."""
+    """The range to draw: the sum's middle, and epsilon with some of the tail."""
     total, epsilon = result["sum"], result["pair"][1]
     low = max(total.mean - 5 * total.deviation, float(total.losses[0]))
     high = max(total.mean + 5 * total.deviation, 1.25 * epsilon)

@@ -1,4 +1,4 @@
-"""A picture that moves: its axes stay where they serve, and its last curves in grey."""
+"""A picture that moves: its axes stay where they serve, its last curves turn grey."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -27,12 +27,12 @@ Look = tuple[object, ...]  # all that decides how a part of a frame looks, as ex
 class Frame:
     """The frames of a picture's axes, with ticks and names: each drawn again only when it changes.
 
-    They take most of the time of a drawing. What a whole drawing would cover with a frame, such as
-    an area at the ticks or a line along an axis, covers the frame here: a draft.
+    They take most of a drawing's time. Areas at the ticks and lines along an axis, which a frame
+    should cover, cover the frame here: a draft.
     """
 
     def __init__(self) -> None:
-        """Of no picture yet."""
+        """Begin without a picture."""
         self._layers: dict[Look, Image.Image] = {}
         self._below = Image.new("RGBA", (0, 0))
 
@@ -120,7 +120,7 @@ def follow(figure: Figure, before: Figure) -> None:
 
 
 def _kind(ax: Axes) -> tuple[object, ...]:
-    """What two axes must share for the lines of one to mean the same in the other."""
+    """The traits that two axes share if a line means the same in both."""
     return ax.get_xscale(), ax.get_yscale(), ax.get_xlabel(), ax.get_ylabel(), ax.get_visible()
 
 

@@ -85,7 +85,7 @@ def _slider(name: str, low: float, high: float, value: float) -> Any:
 
 
 class NoiseShapes(Explorer):
-    """Noise of four shapes around a query's value, at one price: which keeps the direction best?
+    """Noise of four shapes around a query's value, at one price, to find the best direction.
 
     It opens with AdaDP's example: sensitivities 12 and 6, value (10, 5), noise multiplier 1.
     """
@@ -159,7 +159,7 @@ class NoiseShapes(Explorer):
         return {"shapes": shapes, "curve": curve, "values": values, "noise": noise_multiplier}
 
     def says(self, result: dict[str, Any]) -> str:
-        """The shape that keeps the direction best."""
+        """State the shape that keeps the direction best."""
         shapes = result["shapes"]
         best = max(shape.cosine for shape in shapes)
         return (
@@ -193,7 +193,7 @@ class NoiseShapes(Explorer):
         return Table(HEADINGS, rows, notes)
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """Left the noise around the value, one standard deviation; right the cosine by power."""
+        """Draw left the value with one deviation of noise around it, right the cosine by power."""
         room = {"left": 0.08, "right": 0.98, "bottom": 0.13, "top": 0.91, "wspace": 0.24}
         figure, (left, right) = plots.figure(width=9.8, height=4.3, panels=2, **room)
         _draw_ellipses(left, result)

@@ -1,4 +1,4 @@
-"""A game of twenty rounds: is the record in the count? And what your guesses prove of epsilon."""
+"""A game of twenty rounds about a record in a count, and the epsilon your guesses prove."""
 
 import math
 from functools import lru_cache
@@ -49,14 +49,14 @@ FIXED = (
 
 
 class Rounds(NamedTuple):
-    """What is dealt: whether the record is in, and the noisy counts, (rounds,) each."""
+    """The dealt rounds: whether the record is in, and the noisy counts, (rounds,) each."""
 
     present: np.ndarray
     seen: Floats
 
 
 class Score(NamedTuple):
-    """An attacker's guesses: how many were right, wrong, and not made."""
+    """The numbers of an attacker's guesses that were right, wrong, and not made."""
 
     right: int
     wrong: int
@@ -64,12 +64,12 @@ class Score(NamedTuple):
 
     @property
     def guessed(self) -> int:
-        """Guesses that were made."""
+        """Number of guesses made."""
         return self.right + self.wrong
 
 
 class PlayTheAttacker(Explorer):
-    """Twenty noisy counts: was the record in? Your score, the best one's, and your epsilon."""
+    """Twenty noisy counts to guess at, your score, the best attacker's, and your epsilon."""
 
     title = "Can you tell who was in?"
     controls: ClassVar = {
@@ -113,13 +113,13 @@ class PlayTheAttacker(Explorer):
     ) -> dict[str, Any]:
         """The rounds up to the present one, the scores, and what they prove.
 
-        `intervals` holds, after each round played, the ends of your epsilon's interval, and
-        `ceiling` what as many right guesses would prove; `needed` is the number of rounds after
-        which the best attacker proves half the true epsilon, None above a billion.
+        `intervals` holds, after each round played, the ends of your epsilon's interval, `ceiling`
+        the epsilon of as many right guesses; `needed` is the number of rounds after which the best
+        attacker proves half the true epsilon, None above a billion.
 
         Args:
             noise_multiplier: standard deviation of the noise; one record changes the count by 1.
-            help: one of HELP; plays a part in the picture alone.
+            help: one of HELP; only changes the picture.
             seed: of the coins and the noise, from 0.
             guesses: a letter of "IOP" for each round played, at most 20.
 
@@ -154,7 +154,7 @@ class PlayTheAttacker(Explorer):
         }
 
     def says(self, result: dict[str, Any]) -> str:
-        """What the guesses prove, beside the release's own epsilon."""
+        """Compare the guesses' epsilon with the release's own."""
         true = f"the release's is {at_most(result['true'].epsilon, 3)} at delta {short(DELTA)}"
         if not result["guesses"]:
             return f"Is the record in? Your guesses prove no epsilon yet; {true}."
@@ -163,7 +163,7 @@ class PlayTheAttacker(Explorer):
         return f"{you.right} of {you.guessed} right: you prove epsilon {low} at least; {true}."
 
     def table(self, result: dict[str, Any]) -> Table:
-        """What is seen now, both scores, and both epsilons."""
+        """The present round, both scores, and both epsilons."""
         played, you, best = len(result["guesses"]), result["you"], result["best"]
         chance = f"{100 * result['chance']:.1f} % of all rounds on average"
         proven = f"at delta {short(DELTA)}, add-remove; proven, no attacker's is larger"
@@ -179,7 +179,7 @@ class PlayTheAttacker(Explorer):
         return Table(HEADINGS, rows, notes)
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """Left the numbers seen, right what your guesses prove, round by round."""
+        """Draw left the numbers seen, right your guesses' epsilon, round by round."""
         room = {"left": 0.05, "right": 0.97, "bottom": 0.14, "top": 0.9, "wspace": 0.2}
         figure, (left, right) = plots.figure(width=9.6, height=3.8, panels=2, **room)
         _draw_rounds(left, result)
@@ -227,12 +227,12 @@ def deal(noise_multiplier: float, seed: int) -> Rounds:
 
 
 def best_guesses(rounds: Rounds) -> str:
-    """The attacker's who guesses in every round and is right most often."""
+    """The guesses of the attacker who guesses every round and is right most often."""
     return "".join(IN if seen > WITHOUT + 0.5 else OUT for seen in rounds.seen)
 
 
 def score(guesses: str, present: np.ndarray) -> Score:
-    """How many guesses were right; `present` may go on beyond the guesses."""
+    """Count the right guesses; `present` may be longer than the guesses."""
     pairs = list(zip(guesses, present.tolist(), strict=False))
     right = sum(guess == (IN if there else OUT) for guess, there in pairs)
     passed = guesses.count(PASS)
@@ -242,11 +242,11 @@ def score(guesses: str, present: np.ndarray) -> Score:
 def interval(found: Score) -> tuple[float, float]:
     """Ends of the epsilon of this way of guessing, each with 95 % confidence; nats.
 
-    But for an event of probability delta a round, the release is one of (epsilon, 0)-DP (Kairouz,
-    Oh and Viswanath 2015), where a guess at a fair coin is right with probability at most e^epsilon
-    / (1 + e^epsilon) whatever was seen (Steinke, Nasr and Jagielski 2023, Prop. 5.1). So
-    Clopper-Pearson limits of that probability become limits of epsilon, and the rounds' deltas are
-    taken from the confidence.
+    But for an event of probability delta a round, the release is (epsilon, 0)-DP (Kairouz, Oh and
+    Viswanath 2015), and a guess at a fair coin is right with probability at most e^epsilon /
+    (1 + e^epsilon) whatever was seen (Steinke, Nasr and Jagielski 2023, Prop. 5.1). So
+    Clopper-Pearson limits of that probability bound epsilon, and the rounds' deltas reduce the
+    confidence.
     """
     error = 1 - CONFIDENCE - sum(found) * DELTA
     right, wrong = found.right, found.wrong
@@ -264,7 +264,7 @@ def _odds(probability: float) -> float:
 
 @lru_cache(64)
 def true_epsilon(noise_multiplier: float) -> Guarantee:
-    """Of one release of the count, exact."""
+    """The exact epsilon of one release of the count."""
     return gdp.epsilon([Release(Gaussian(noise_multiplier))], delta=DELTA)
 
 
@@ -272,8 +272,8 @@ def true_epsilon(noise_multiplier: float) -> Guarantee:
 def needed(noise_multiplier: float) -> int | None:
     """Rounds after which the best threshold proves half the true epsilon, at its mean counts.
 
-    Clopper-Pearson limits of both error rates, each with half the error; the threshold is the best
-    for that many rounds, as if it were known. None where a billion are too few.
+    Clopper-Pearson limits of both error rates, each with half the error, at the best threshold for
+    that many rounds, as if it were known. None where a billion are too few.
     """
     goal = WORTH * true_epsilon(noise_multiplier).epsilon
     tails = np.linspace(
@@ -325,7 +325,7 @@ def _yours(result: dict[str, Any]) -> tuple[str, str]:
 
 
 def _lesson(result: dict[str, Any]) -> str:
-    """What twenty rounds can show at most, and how many would be needed."""
+    """The most that twenty rounds can show, and the number of rounds needed."""
     most, true = result["ceiling"][-1], result["true"].epsilon
     by_chance = _odds(result["chance"])
     needed = result["needed"]

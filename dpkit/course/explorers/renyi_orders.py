@@ -1,4 +1,4 @@
-"""Why RDP needs many orders: the curve, epsilon by order, and what a capped list of them costs."""
+"""RDP's need of many orders: the curve, epsilon by order, and the cost of a capped list."""
 
 import math
 from functools import lru_cache
@@ -24,7 +24,7 @@ HEADINGS = ("conversion", "orders", "epsilon", "best order", "more than the sear
 
 
 class RenyiOrders(Explorer):
-    """Noise, rate, steps and delta: RDP by order, and which order decides epsilon.
+    """Noise, rate, steps and delta: RDP by order, and the order that decides epsilon.
 
     It opens with 100 steps at sample rate 0.01, noise multiplier 4: the best order is large.
     """
@@ -55,7 +55,7 @@ class RenyiOrders(Explorer):
         return {"run": described, "delta": delta, "rows": rows, "optimal": None}
 
     def says(self, result: dict[str, Any]) -> str:
-        """The order that decides, and what a list that ends at 64 would cost."""
+        """State the order that decides, and the cost of a list that ends at 64."""
         (_, _, least, order), (_, _, capped, _), *_ = result["rows"]
         more = _more(capped, least)
         return (
@@ -89,7 +89,7 @@ class RenyiOrders(Explorer):
         return Table(HEADINGS, rows, (note, opacus))
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """With the optimal conversion, which takes some tenths of a second."""
+        """Add the optimal conversion, which takes some tenths of a second."""
         orders, costs, _ = _near(result["run"], result["rows"][0][3])
         curve = _by(conversions.named("optimal"), orders, costs, result["delta"])
         best = int(np.argmin(curve))
@@ -161,7 +161,7 @@ def _by(
 
 
 def _more(value: float, least: float) -> str:
-    """By how much a value is above the least one."""
+    """A value's excess over the least one, in words."""
     if not (math.isfinite(value) and least > 0):
         return ""
     return f"{100 * max(value / least - 1, 0):.2g} %"

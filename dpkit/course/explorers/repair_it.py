@@ -72,7 +72,7 @@ class RepairIt(Explorer):
         return {"along": along, "epsilon": spent(**so_far), **run}
 
     def says(self, result: dict[str, Any]) -> str:
-        """What is left of the claim."""
+        """State the claim's remainder."""
         epsilon, count = result["epsilon"], len(result["along"])
         if math.isinf(epsilon):
             return (
@@ -104,7 +104,7 @@ class RepairIt(Explorer):
         )
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """A bar for each correction that is counted, beside what was claimed."""
+        """Draw a bar for each counted correction, beside the claim."""
         room: Any = {"left": 0.36, "right": 0.9, "bottom": 0.17, "top": 0.97}
         figure, (ax,) = plots.figure(width=7.6, height=3.0, **room)
         rows = {"as charged": spent(**NONE)}

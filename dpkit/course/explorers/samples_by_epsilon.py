@@ -24,7 +24,7 @@ ACCURACY = (
 
 
 class SamplesByEpsilon(Explorer):
-    """A method and an epsilon: what its generator draws, and what a classifier learns of it."""
+    """A method and an epsilon: its generator's digits, and the accuracy learned from them."""
 
     title = "What does epsilon buy?"
     presets: Mapping[str, Mapping[str, Any]] = {
@@ -72,7 +72,7 @@ class SamplesByEpsilon(Explorer):
         }
 
     def says(self, result: dict[str, Any]) -> str:
-        """The accuracy at this epsilon."""
+        """State the accuracy at this epsilon."""
         runs = result["runs"][result["epsilon"]]
         proven = at_most(max(one["epsilon_proven"] for one in runs), 3)
         right = f"a classifier trained on it is right {_accuracy(runs)[0]:.1f} % of the time"
@@ -130,7 +130,7 @@ def _stored() -> dict[str, Any]:
 
 
 def _stored_epsilons(method: str) -> list[float]:
-    """The epsilons of which runs and images of a method are stored."""
+    """The epsilons of a method's stored runs and images."""
     return [
         one
         for one in EPSILONS

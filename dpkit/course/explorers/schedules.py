@@ -1,4 +1,4 @@
-"""A noise that changes over the steps: what it costs, and which constant noise costs the same."""
+"""A noise that changes over the steps: its cost, and the constant noise of equal cost."""
 
 import math
 from typing import Any, ClassVar
@@ -35,7 +35,7 @@ ADAPTIVE = (
 
 
 class Schedules(Explorer):
-    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise like it.
+    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise of equal cost.
 
     It opens with exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01.
     """
@@ -77,8 +77,8 @@ class Schedules(Explorer):
     ) -> dict[str, Any]:
         """The schedule's noise at each step, its price by RDP and PLD, and a constant like it.
 
-        Prices are of the noise rounded to a few levels: down for upper bounds, up for lower ones,
-        for less noise never costs less.
+        Prices are of noise rounded to a few levels: down for upper bounds, up for lower ones, as
+        less noise never costs less.
         """
         checks.between(0, 1, delta=delta)
         checks.in_range(1, MOST_STEPS, steps=steps)
@@ -100,7 +100,7 @@ class Schedules(Explorer):
         return {**run, **levels, "rdp": spent, "pld": most, "lower": least, "alike": alike}
 
     def says(self, result: dict[str, Any]) -> str:
-        """What the schedule costs, and which constant noise costs the same."""
+        """State the schedule's cost, and the constant noise of equal cost."""
         proven, delta = at_most(result["pld"]), short(result["delta"])
         price = f"This noise costs epsilon {proven} at delta {delta}"
         if result["kind"] == "constant" or not math.isfinite(result["alike"]):
@@ -138,7 +138,7 @@ class Schedules(Explorer):
         super()._show_numbers()
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """With certified pairs along the run."""
+        """Add certified pairs along the run."""
         few = np.unique(np.linspace(0, result["steps"], 4).astype(int)[1:-1].clip(min=1))
         down, up, rate, delta = (
             result[name] for name in ("down", "up", "sample_rate", "delta")
@@ -146,7 +146,7 @@ class Schedules(Explorer):
         return {**result, "along": [(n, *_pair(down[:n], up[:n], rate, delta)) for n in few]}
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """Left the noise of every step, and the constant; right epsilon by step."""
+        """Draw left the noise of every step, and the constant; right epsilon by step."""
         noises, steps = result["noises"], result["steps"]
         figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2, **ROOM)
         shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))
@@ -181,7 +181,7 @@ def schedule(kind: str, start: float, end: float, drops: int, steps: int) -> Sch
     checks.whole(1, drops=drops)
     if kind not in ("constant", "linear") and not end <= start:
         raise ValueError(
-            f"the noise of {kind} decay falls: end must be at most start, {start:g}, got {end:g}; "
+            f"end must be at most start, {start:g}, for {kind} decay, got {end:g}; only "
             "linear may rise"
         )
     last = max(steps - 1, 1)
@@ -254,7 +254,7 @@ def _pair(down: Floats, up: Floats, sample_rate: float, delta: float) -> tuple[f
 
 
 def _alike(result: dict[str, Any]) -> str:
-    """The constant noise of the same price, or why there is none."""
+    """The constant noise of the same price, or the reason for none."""
     if math.isfinite(result["alike"]):
         return at_most(result["alike"])
     return "any size" if result["rdp"] == 0 else "no size"

@@ -59,8 +59,9 @@ LESSON = (
 
 
 class ScoreAgainstEpsilon(Explorer):
-    """Figures 1 to 3 of Small Images: each run's score, beside the epsilon that each accountant
-    gives for it. Without stored runs, epsilon by step.
+    """Figures 1 to 3 of Small Images: each run's score by each accountant's epsilon.
+
+    Without stored runs, epsilon by step.
     """
 
     title = "Which epsilon belongs to a score?"
@@ -81,7 +82,7 @@ class ScoreAgainstEpsilon(Explorer):
             scale: of the runs, "reduced" or "paper".
 
         Raises:
-            ValueError: scale is another word.
+            ValueError: an unknown scale.
         """
         checks.one_of(SCALES, scale=scale)
         last = max(run.settings.max_steps for run in planned("figure_1", scale=scale))
@@ -112,7 +113,7 @@ class ScoreAgainstEpsilon(Explorer):
     compute: Any = staticmethod(numbers)
 
     def says(self, result: dict[str, Any]) -> str:
-        """The epsilons of the first run, charged and proven."""
+        """State the epsilons of the first run, charged and proven."""
         row = result["rows"][0]
         return (
             f"{result['what'].capitalize()} {row.value:g}: epsilon {at_most(row.charged.epsilon)} "
@@ -121,7 +122,7 @@ class ScoreAgainstEpsilon(Explorer):
         )
 
     def table(self, result: dict[str, Any]) -> Table:
-        """A row for each run; the notes say how each epsilon is computed."""
+        """A row for each run, with notes on each epsilon's computation."""
         headings = (result["what"], *HEADINGS)
         rows = [
             (
@@ -138,7 +139,7 @@ class ScoreAgainstEpsilon(Explorer):
         return Table(headings, rows, tuple(_notes(result)))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """Left scores (or steps) against the chosen epsilon; right each run's three epsilons."""
+        """Draw left scores (or steps) by the chosen epsilon, right each run's three epsilons."""
         room = {"left": 0.075, "right": 0.985, "bottom": 0.135, "top": 0.83, "wspace": 0.52}
         figure, (left, right) = plots.figure(width=9.8, height=3.9, panels=2, **room)
         drawn = draw_scores if result["curves"] else draw_by_step
@@ -190,7 +191,7 @@ def _notes(result: dict[str, Any]) -> list[str]:
 
 
 def _scores_noted(result: dict[str, Any]) -> list[str]:
-    """What is stored, and what is not."""
+    """The stored and the missing scores, in words."""
     if not result["curves"]:
         command = f"python -m dpkit reproduce small_images {result['figure']}"
         make = f"`{command} --scale {result['scale']}`, and the same of `common`"
@@ -226,7 +227,7 @@ def _words(result: dict[str, Any]) -> str:
 
 
 def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
-    """Score against the chosen epsilon, bold up to the step that is read; colours by value."""
+    """Draw score against the chosen epsilon, bold up to the step read, coloured by value."""
     runs: dict[float, Planned] = {run.value: run for run in result["runs"]}
     drawn = result["curves"]
     epsilons = {
@@ -339,7 +340,7 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
 
 
 def _epsilon(result: dict[str, Any], run: Planned, step: int) -> float:
-    """Of the picture: as in the table where that has it, else of a coarser pair's upper end."""
+    """The picture's epsilon: the table's where it has one, else a coarser pair's upper end."""
     gap = FINE if any(row.step == step for row in result["rows"]) else COARSE
     return price(result["axis"], run.settings, step, gap=gap).epsilon
 

@@ -1,6 +1,6 @@
 """Scores of stored runs joined with three epsilons: the numbers behind `ScoreAgainstEpsilon`.
 
-Stored runs of Small Images are curves of inception score by step; what is broken is refused.
+Stored runs of Small Images are curves of inception score by step; broken ones are refused.
 """
 
 import math
@@ -52,7 +52,7 @@ RECORDS = "mnist"  # whose public size the prices take
 class ScoreCurve(NamedTuple):
     """A run's score by step.
 
-    steps: at which the generator was scored, increasing.
+    steps: of each score, increasing.
     scores: its inception score there.
     spreads: standard deviation of that score over splits of the generated images.
     """
@@ -63,7 +63,7 @@ class ScoreCurve(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A run that a figure shows: its name, the value that the figure varies, its settings."""
+    """A run of a figure: its name, the value that the figure varies, its settings."""
 
     key: str
     value: float
@@ -74,11 +74,11 @@ class ScoreRow(NamedTuple):
     """One run of a figure, read at one step.
 
     value: of what the figure varies.
-    step: the step that score and epsilons belong to.
-    score, spread: at that step, mean over seeds; None where none is stored. The spread is that of
-        the score over splits of the images.
+    step: that of score and epsilons.
+    score, spread: at that step, mean over seeds, None where none is stored; the spread is over
+        splits of the images.
     lowest, highest: of the seeds' scores.
-    seeds: runs that are stored.
+    seeds: stored runs.
     charged, certified, proven: guarantees at delta 1e-5 (see `price`).
     at_least: an epsilon that the shuffled batches cost at least; 0 before a whole pass.
     """
@@ -97,10 +97,10 @@ class ScoreRow(NamedTuple):
 
 
 def planned(figure: str, *, scale: str) -> list[Planned]:
-    """The private runs of a figure by value, those that it shares with the others too ("base").
+    """The private runs of a figure by value, with those that all figures share ("base").
 
     Raises:
-        ValueError: figure or scale is another word.
+        ValueError: an unknown figure or scale.
     """
     checks.one_of(tuple(VARIED), figure=figure)
     base = settings_of("common", scale=scale)["base"]
@@ -122,15 +122,14 @@ def numbers(
     Args:
         figure: "figure_1" (clip norm), "figure_2" (noise multiplier) or "figure_3" (capacity).
         axis: the accounting that the picture takes: "charged", "certified" or "proven".
-        steps: runs are read at their last point that is not later; at most at the step where the
-            shortest of the figure ends, so that all have made as many.
+        steps: runs are read at their last point that is not later, and not after the last step of
+            the figure's shortest run.
         scale: "reduced" or "paper".
         stored: parts by name, of the figures and of the plan "common"; None reads the kit's own.
 
     Returns:
         `rows`, a list of `ScoreRow`; `curves`, by value those with a point up to `end`; `level`,
-        the non-private score, or None; `end`, the last step that can be read, and `steps`, the one
-        that is.
+        the non-private score, or None; `end`, the last readable step, and `steps`, the one read.
 
     Raises:
         ValueError: an argument is out of range, or a stored run is broken or of other settings.
@@ -166,7 +165,7 @@ def numbers(
 def price(
     axis: str, settings: SmallImagesSettings, steps: int, *, gap: float = FINE
 ) -> Guarantee:
-    """What `steps` steps cost at delta 1e-5, by one of three accountings.
+    """The epsilon of `steps` steps at delta 1e-5, by one of three accountings.
 
     "charged" is the published code's: RDP at its own orders with the classic conversion, of Poisson
     batches. "certified" prices the same Poisson batches by PLD, as a pair `gap` apart. "proven" is
@@ -219,7 +218,7 @@ def _row(run: Planned, curves: Sequence[ScoreCurve], at: int) -> ScoreRow:
 
 
 def loaded(scale: str) -> dict[str, Any]:
-    """All stored parts of the figures and of what they share, by name; empty where there are none.
+    """All stored parts of the figures, shared ones too, by name; empty where there are none.
 
     Raises:
         ValueError: a file is not whole JSON.
@@ -236,8 +235,8 @@ def curves_of(
     Args:
         parts: stored parts by name, such as "base-seed0".
         key: a run's name, such as "base".
-        settings: what the run's price is computed from, to which the stored noise, batches and
-            delta must agree; None where the run has no price.
+        settings: of the run's price, with the stored noise, batches and delta; None where the run
+            has no price.
 
     Raises:
         ValueError: a part is not a run of these settings with a score at every point.

@@ -29,14 +29,14 @@ WORST = (
 
 
 class DrawnBatches(NamedTuple):
-    """Noisy sums of a pass in units of C, (batches,), and which batches hold the record."""
+    """Noisy sums of a pass in units of C, (batches,), and the indices of the record's batches."""
 
     sums: Floats
     holding: np.ndarray
 
 
 class ShuffledOrPoisson(Explorer):
-    """Noise and batches: where the record is, which sum is the largest, and what is proven.
+    """Noise and batches: the record's place, the largest sum, and proven epsilons.
 
     It opens with 100 batches at noise multiplier 0.5: one pass.
     """
@@ -66,11 +66,11 @@ class ShuffledOrPoisson(Explorer):
     def compute(
         *, noise_multiplier: float, batches: float, seed: int, delta: float
     ) -> dict[str, Any]:
-        """One draw of each kind, and what a pass of each kind costs.
+        """One draw of each kind, and the cost of a pass of each kind.
 
-        `poisson` is a certified pair, add-remove. `shuffled` has what shuffled batches cannot be
-        below and, where it were known which batch it is, what they cost at most; a record is
-        left out in place. `found` is the chance that the largest of the shuffled sums is its.
+        `poisson` is a certified pair, add-remove. `shuffled` has a lower bound for shuffled
+        batches and an upper one, that of a known batch; a record is left out in place. `found` is
+        the chance that the largest of the shuffled sums is the record's.
 
         Raises:
             ValueError: a value is out of range.
@@ -96,7 +96,7 @@ class ShuffledOrPoisson(Explorer):
         }
 
     def says(self, result: dict[str, Any]) -> str:
-        """What a pass costs, drawn either way."""
+        """State a pass's cost, drawn either way."""
         low, high = result["shuffled"]
         return (
             f"One pass by chance costs epsilon {interval(*result['poisson'], digits=3)}, shuffled "
@@ -105,7 +105,7 @@ class ShuffledOrPoisson(Explorer):
         )
 
     def table(self, result: dict[str, Any]) -> Table:
-        """What is proven of each kind, and how often the largest sum gives the record away."""
+        """The bounds of each kind, and how often the largest sum gives the record away."""
         low, high = result["shuffled"]
         share = f"{100 * result['found']:.3g} %"
         rows = [

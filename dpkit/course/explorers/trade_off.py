@@ -1,4 +1,4 @@
-"""The errors that an attacker on a run must make: a trade-off curve, and the privacy profile."""
+"""An attacker's least errors on a run: a trade-off curve, and the privacy profile."""
 
 import math
 from functools import lru_cache
@@ -36,7 +36,7 @@ MEASURED = (
 
 
 class TradeOff(Explorer):
-    """Noise, rate and steps of a run, and a point (alpha, beta): may an attacker be there?
+    """Noise, rate and steps of a run, and a point (alpha, beta), possible to attackers or not.
 
     It opens with 10,000 steps at sample rate 0.01, noise multiplier 2; alpha 0.1, beta 0.85.
     """
@@ -71,7 +71,7 @@ class TradeOff(Explorer):
 
     @staticmethod
     def compute(*, alpha: float, beta: float, **run: Any) -> dict[str, Any]:
-        """The least beta at alpha, the pair that proves it, and whether (alpha, beta) may be.
+        """The least beta at alpha, the pair that proves it, and whether (alpha, beta) is possible.
 
         Args: alpha and beta, and the arguments of `run_input`.
         """
@@ -104,7 +104,7 @@ class TradeOff(Explorer):
         }
 
     def says(self, result: dict[str, Any]) -> str:
-        """What an attacker can find at most, and whether the point may be."""
+        """State the most that an attacker can find, and whether the point is possible."""
         found = at_most(100 * (1 - result["least_beta"]), 3)
         where = {
             POSSIBLE: "may exist",

@@ -204,7 +204,7 @@ def test_code_of_several_lines_stands_whole_and_escaped(made_up):
 
 def test_a_card_is_that_of_a_claim_that_there_is(monkeypatch):
     assert "72.39" in repr(card("dp_cgan/per-tensor-clipping"))
-    with pytest.raises(ValueError, match="claim must be the id of one, such as dp_cgan/"):
+    with pytest.raises(ValueError, match="id must be a claim's, such as dp_cgan/"):
         card("dp_cgan/unheard-of")
     for paper in papers.PAPERS:  # its file name has a number in front, which the paper has to say
         assert (NOTEBOOKS / f"{paper.NOTEBOOK}.ipynb").exists()

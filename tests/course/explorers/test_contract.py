@@ -119,7 +119,7 @@ CASES = {
         refused=[
             *each(steps=(2.5,), target_epsilon=(0.0, -1.0, NAN)),
             ({"target_epsilon": 1e-20, "delta": 1e-300}, "no noise below"),
-            ({"find": calibration.STEPS, "target_epsilon": 1e-6}, "already one step"),
+            ({"find": calibration.STEPS, "target_epsilon": 1e-6}, "one step costs more"),
             ({"find": calibration.RATE, "noise_multiplier": 0.0}, "noise_multiplier"),
         ],
         extremes=[{"target_epsilon": 50.0, "sample_rate": 1.0, "steps": 10.0}, {"delta": 0.5}],
