@@ -31,7 +31,7 @@ from dpkit.training import clipped_sum, mlp, noised, per_example, set_rate, upda
 
 
 class AgdMemory(nn.Module):
-    """What AGD remembers, in buffers, so that a checkpoint keeps it: all of it was released.
+    """AGD's state, all of it released, in buffers, which a checkpoint keeps.
 
     Args:
         net: the network that is trained.
@@ -88,7 +88,7 @@ class AgdMemory(nn.Module):
 
 
 class Descent(NamedTuple):
-    """A network that gives each row's loss, what AGD remembers, and plain gradient descent."""
+    """A network that gives each row's loss, AGD's state, and plain gradient descent."""
 
     net: nn.Module  # `Losses` of one
     memory: AgdMemory
@@ -112,7 +112,7 @@ def step(
     index: int,
     rng: torch.Generator,
 ) -> AdadpRecord:
-    """One step of AGD; where the budget is spent nothing is released, and only the loss recorded.
+    """Take one step of AGD; with the budget spent, release nothing and only record the loss.
 
     Arguments as `algorithm.step`, settings as the memory's.
 
@@ -150,7 +150,7 @@ def changes_of_loss(
     *,
     settings: AgdSettings,
 ) -> Tensor:
-    """What a step of each rate changes the lot's loss by: sums of clipped changes, (rates,).
+    """The change of the lot's loss by a step of each rate: sums of clipped changes, (rates,).
 
     A loss that is not a number counts as one that rose.
     """

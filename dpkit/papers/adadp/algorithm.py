@@ -18,7 +18,7 @@ MICROBATCH_SIZE = 4096
 
 
 class AdadpLosses(nn.Module):
-    """A classifier's cross-entropy of each row: labels are inputs, so that rows stay apart."""
+    """A classifier's cross-entropy of each row; labels are inputs, which keeps rows apart."""
 
     net: nn.Module
 
@@ -33,7 +33,7 @@ class AdadpLosses(nn.Module):
 
 
 class AdadpClassifier(NamedTuple):
-    """A classifier, what shapes its noise, and what goes along the noised gradient."""
+    """A classifier, the shape of its noise, and its optimiser."""
 
     net: AdadpLosses
     shape: NoiseShape
@@ -50,7 +50,7 @@ class Numbers(NamedTuple):
 
 
 class AdadpRecord(Recorded):
-    """What a step measured: mean loss of the lot, and the share of it that was clipped."""
+    """A step's measurements: the lot's mean loss and clipped share."""
 
     _form = Numbers
 
@@ -105,22 +105,20 @@ def step(
 
 
 def check_made_for(settings: Any, own: Any) -> None:
-    """Refuse to train a model by settings that it was not made for: they price another noise."""
+    """Refuse a model made for other settings: they price another noise."""
     if own != settings:
-        raise ValueError(
-            f"settings must be those that the model was made for, {own}; got {settings}"
-        )
+        raise ValueError(f"settings must be the model's own, {own}; got {settings}")
 
 
 def itself(losses: Tensor) -> Tensor:
-    """The loss of what is a loss already."""
+    """The loss itself."""
     return losses
 
 
 def raw_squares(
     losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared
 ) -> list[Tensor]:
-    """(g_t)^2 of line 23, of gradients without clipping or noise: what no guarantee covers."""
+    """(g_t)^2 of line 23, of gradients without clipping or noise: no guarantee covers it."""
     checks.one_of(("mean", "sum", "example"), of=of)
     parameters = [p for p in losses.parameters() if p.requires_grad]
     if of == "example":
@@ -136,7 +134,7 @@ def raw_squares(
 
 
 def accuracy(net: nn.Module, features: Tensor, labels: Tensor) -> float:
-    """Share of records that the network names right, between 0 and 1."""
+    """Share of records that the network classifies correctly, in [0, 1]."""
     with torch.no_grad():
         named = [net(part).argmax(1) for part in features.split(MICROBATCH_SIZE)]
     return (torch.cat(named) == labels).double().mean().item()

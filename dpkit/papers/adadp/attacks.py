@@ -1,8 +1,8 @@
-"""Attacks on AdaDP: on its own steps as published and repaired, and on what is said of its lots.
+"""Attacks on AdaDP: on its steps as published and repaired, and on its stated lots.
 
-Records are rows after the projection. All are alike but for one, which has a coordinate of its own
-that no other has, or hardly: there the history of raw gradients remembers whether the record was in
-a lot, whoever else was.
+Records are rows after the projection. All are alike but for one, which has a coordinate (almost) to
+itself: there the history of raw gradients remembers whether the record was in a lot, whoever else
+was.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def lot(*, own: float, size: int = ADADP.lot, also: float = 0.0) -> white_box.Ba
 
 
 def new(settings: Any) -> Callable[[], algorithm.AdadpClassifier]:
-    """Makes the settings' network and noise, the same ones at every call."""
+    """Make the settings' network and noise, the same ones at every call."""
     return partial(algorithm.new_classifier, settings, seed=SEED, device=torch.device("cpu"))
 
 
@@ -95,7 +95,7 @@ def history_shows(settings: Any, rng: np.random.Generator, trials: int) -> Score
 
 @cache
 def widened() -> float:
-    """How many times as wide a record in the first lot makes the second step's noise, at least.
+    """The least factor by which a record in the first lot widens the second step's noise.
 
     At the coordinates of the first layer that an attacker looks at, which all records move.
     """
@@ -123,7 +123,7 @@ def wider_noise(rng: np.random.Generator, trials: int) -> Scores:
 
 @cache
 def repaired_shifts() -> tuple[float, ...]:
-    """By how many deviations the record moves the repaired run's first two steps, and the PCA.
+    """The record's shift of the repaired run's first two steps and of the PCA, in deviations.
 
     The second step is compared at one and the same first release.
     """
@@ -141,7 +141,7 @@ def repaired_shifts() -> tuple[float, ...]:
 
 
 def whole_repaired_run(rng: np.random.Generator, trials: int) -> Scores:
-    """Likelihood ratios of the PCA and of all steps, at the shifts that they are seen to have."""
+    """Likelihood ratios of the PCA and of all steps, at their measured shifts."""
     *steps, projection = repaired_shifts()
     once = runs.poisson(rng, trials, shift=projection, rate=1.0, steps=1)
     training = runs.poisson(rng, trials, shift=max(steps), rate=RATE, steps=REPAIRED.max_steps)
@@ -152,7 +152,7 @@ class LinearNet(algorithm.AdadpLosses):
     """A loss that is linear in the weights, so that each record's gradient is itself."""
 
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
-        """Args: features (batch, inputs), labels not looked at. Returns (batch,)."""
+        """Args: features (batch, inputs), labels ignored. Returns (batch,)."""
         return self.net(features).squeeze(1)
 
 
@@ -168,7 +168,7 @@ def linear_classifier(settings: AdadpSettings) -> algorithm.AdadpClassifier:
 
 @cache
 def replaced_shift() -> float:
-    """By how many deviations a replaced record moves the example's second step, clipped locally.
+    """A replaced record's shift of the example's second step, clipped locally, in deviations.
 
     The two records are each other's negative, so that the history's squares are the same.
     """

@@ -1,4 +1,4 @@
-"""What the paper says of its theory, algorithm, privacy costs and experiments, each computed again.
+"""The paper's theory, algorithm, privacy costs and experiments, each computed again.
 
 The numbers are those of `theorems` (the paper's formulas), `recomputed` (beside what the kit
 proves), `example` (in two dimensions) and `trajectories` (what was measured).

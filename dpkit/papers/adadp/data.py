@@ -1,4 +1,4 @@
-"""What the paper's networks learn from: projected digits, and features of frozen convolutions.
+"""The paper's inputs of networks: projected digits, and features of frozen convolutions.
 
 The convolutions of the network for CIFAR-10 are pre-trained on public images, then frozen. The
 paper's variant of AlexNet (IV-A) has twice 64 filters of 5x5 at stride 1, ReLU, 2x2 max pooling and
@@ -45,12 +45,12 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Pretraining:
-    """Images that the convolutions learn from, and how: Adam, its rate falling to 0 along a line.
+    """The convolutions' images and training: by Adam, its rate falling linearly to 0.
 
     Args:
         images: "cifar100", as in the paper, or "cifar10".
-        public: number of CIFAR-10's training images, the last ones, that are declared public. With
-            "cifar10" they are what is learned from; with "cifar100" 0.
+        public: number of CIFAR-10's last training images that are declared public, and learned from
+            with "cifar10"; 0 with "cifar100".
         classes: of the images.
         steps, batch_size, rate: of Adam's training.
         seed: of the initial weights, batches, shifts and reflections.
@@ -83,7 +83,7 @@ class Pretraining:
 
     @property
     def words(self) -> str:
-        """What was public and what was private, for a stored result."""
+        """The public and private data in words, for a stored result."""
         if self.public:
             return (
                 f"convolutions pre-trained on CIFAR-10's last {self.public:,} training images, "
@@ -189,7 +189,7 @@ def shifted(images: Tensor, *, rng: torch.Generator) -> Tensor:
 
 
 def kept(pretraining: Pretraining, also: dict[str, str], what: str, suffix: str) -> Path:
-    """A path in the cache that nothing else has which follows from other settings or data."""
+    """A path in the cache for these settings and data alone."""
     known = {"pretraining": describe(pretraining), "data": also}
     digest = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
     return cache_dir() / "runs" / "adadp" / f"{what}-{pretraining.images}-{digest}.{suffix}"
@@ -207,8 +207,8 @@ class AdadpTask(NamedTuple):
     data: private: features (records, features), labels, and the declared size.
     test: features (records, features) of the test set.
     test_labels: int64 (records,).
-    checksums: sha256 of what was read.
-    words: where features come from and which records are private, for a stored result.
+    checksums: sha256 of the files read.
+    words: source of the features and the private records, for a stored result.
     """
 
     data: Data
@@ -223,7 +223,7 @@ def images_of_digits(records: str) -> AdadpTask:
 
     Raises:
         ValueError: records is neither.
-        DataNotFound: MNIST is not here.
+        DataNotFound: MNIST is missing.
     """
     checks.one_of(tuple(PUBLIC_SIZES), records=records)
     train, test = (datasets.load(records, split=split) for split in ("train", "test"))
@@ -246,7 +246,7 @@ def projected(
 ) -> AdadpTask:
     """The task in the coordinates of private principal components of its training part alone.
 
-    It costs `pca.release(noise_multiplier)`, beside what training costs.
+    It costs `pca.release(noise_multiplier)` in addition to training.
 
     The task is that of `images_of_digits`; noise_multiplier and rng as `pca.components` has them,
     dimensions is the number of components.
@@ -262,12 +262,12 @@ def projected(
 def cifar10(pretraining: Pretraining) -> AdadpTask:
     """CIFAR-10 as 1,024 features of frozen convolutions, computed once and kept in the cache.
 
-    What is kept is as private as the images. After `SPLIT`, where 40,000 images are private, a
+    The features are as private as the images. After `SPLIT`, where 40,000 images are private, a
     logistic regression that learns from the private features without privacy answers 65 % of the
     test images right. `AS_PUBLISHED` needs CIFAR-100.
 
     Raises:
-        DataNotFound: CIFAR-10, or CIFAR-100 where that is learned from, is not here.
+        DataNotFound: CIFAR-10, or CIFAR-100 where needed, is missing.
     """
     with alone(kept(pretraining, {}, "convolutions", "safetensors")):
         net = pretrained(pretraining)

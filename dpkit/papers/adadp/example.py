@@ -4,7 +4,7 @@ A query has the value f, and one record moves its coordinate i by s_i. Lemma 1 l
 noise is shared out, as long as sum s_i^2 / sigma_i^2 <= 1 / sigma_*^2. The paper shares it out in
 three ways and compares the noisy value's direction with the true one's.
 
-What comes out here differs. The mean cosines are .470, .478 and .399 instead of .52, .36 and .28;
+Our results differ. The mean cosines are .470, .478 and .399 instead of .52, .36 and .28;
 with all three brought to exactly one price .471, .481 and .400. So noise that is the same in both
 coordinates keeps the direction better than noise in proportion to the sensitivity, in this example;
 best of all is about the noise of least total variance, in proportion to the sensitivity's square
@@ -86,7 +86,7 @@ def price(
             "replace-one" the charge is for twice that: two records within +-s_i are 2 s_i apart.
         noise_stds: sigma_i, one for each.
         delta: in (0, 1).
-        adjacency: what neighbouring data sets differ by.
+        adjacency: of neighbouring data sets.
     """
     ratios = tuple(sigma / s for s, sigma in _pairs(sensitivities, noise_stds))
     return gdp.epsilon([Release(DiagonalGaussian(ratios, adjacency))], delta=delta)
@@ -95,7 +95,7 @@ def price(
 def mean_cosine(
     values: Sequence[float], noise_stds: Sequence[float], *, draws: int, seed: int
 ) -> Mean:
-    """Cosine between the value and the noisy value, on average over `draws` draws of the noise.
+    """Mean cosine between the value and the noisy value, over `draws` draws of the noise.
 
     Args:
         values: f, not all 0.
@@ -161,7 +161,7 @@ def _pairs(
     """(s_i, sigma_i) of each coordinate, checked."""
     if not len(sensitivities) == len(noise_stds) >= 1:
         raise ValueError(
-            "sensitivities and noise_stds must hold one number for each coordinate, "
+            "sensitivities and noise_stds must have one length, "
             f"got {len(sensitivities)} and {len(noise_stds)}"
         )
     for s, sigma in zip(sensitivities, noise_stds, strict=True):

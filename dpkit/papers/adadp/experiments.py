@@ -1,4 +1,4 @@
-"""What is run for the tables and figures: private classifiers, and their accuracy along the way."""
+"""The runs of tables and figures: private classifiers, and their accuracy along the way."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -37,7 +37,7 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
 def prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
-    """What a run costs: by Theorem 1 as the paper charges it, and by the certified pair."""
+    """A run's cost: by Theorem 1, as the paper charges it, and by the certified pair."""
     settings, size, steps = run.settings, run.size, values["steps"]
     if isinstance(settings, AgdSettings):
         return priced(settings.guarantee(public_size=size), claimed=settings.target_epsilon)
@@ -91,7 +91,7 @@ def judged(run: Run, *, watched: bool) -> Result:
 def method(
     settings: AnySettings,
 ) -> tuple[Callable[..., algorithm.AdadpRecord], Callable[..., Any]]:
-    """The step of these settings, and what makes its model."""
+    """The step of these settings, and the maker of its model."""
     if isinstance(settings, AgdSettings):
         return agd.step, agd.new_descent
     return algorithm.step, algorithm.new_classifier

@@ -1,9 +1,9 @@
-"""How the noise of a step is shaped: equal on all coordinates, or after what each one has been.
+"""Shapes of a step's noise: equal on all coordinates, or by each one's history.
 
-A shape names the clipping of each step and its noise. Whatever it remembers lies in buffers, so
-that a checkpoint keeps it. Noise always fits the clipping: 1 / sqrt(sum s_i^2 / sigma_i^2) is the
-noise multiplier (Xu et al. 2019, AdaDP, Lemma 1), and a step on a Poisson batch costs what
-`SampledGaussian` of that multiplier costs, as long as no raw gradient steers the shape.
+A shape names the clipping of each step and its noise. Its memory lies in buffers, which checkpoints
+keep. Noise always fits the clipping: 1 / sqrt(sum s_i^2 / sigma_i^2) is the noise multiplier (Xu et
+al. 2019, AdaDP, Lemma 1), and a step on a Poisson batch costs as much as `SampledGaussian` of that
+multiplier, as long as no raw gradient steers the shape.
 
 DpOpt's noise has deviations that minimise its expected harm, by projected gradient descent. Xiang,
 Yang and Li 2019, "Differentially-private deep learning from an optimization perspective" (INFOCOM),
@@ -12,7 +12,7 @@ minimise the weighted distortion sum w_i sigma_i, w_i the slope of the cost, whi
 that a record makes satisfies sum D_i^2 / sigma_i^2 <= 1 / z^2, by 50 steps of projected gradient
 descent. AdaDP compares with it (Xu et al. 2019, section IV-B).
 
-What the kit reads into that, or does otherwise:
+The kit's readings and departures:
 
 - The slopes are averages of released, noisy gradients: a raw one would steer the noise, and leak.
   Weights are their absolute values: a negative weight would ask for infinite noise. A slope below
@@ -72,7 +72,7 @@ class ScaledClipping:
                 )
 
     def check_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
-        """The rule was made for parameter tensors of these shapes."""
+        """Refuse parameter tensors of other shapes."""
         own, given = (
             [tuple(one) for one in of] for of in ((s.shape for s in self.scales), shapes)
         )
@@ -185,7 +185,7 @@ class NoiseShape(nn.Module):
 
         Args:
             noisy: its released sums, one for each parameter.
-            raw: what AdaDP's Algorithm 1 reads beside them: `RawHistory` alone, which has no price.
+            raw: read by AdaDP's Algorithm 1 (`RawHistory`) alone, which has no price.
 
         Raises:
             ValueError: noisy are not of the parameters' shapes.
@@ -194,12 +194,11 @@ class NoiseShape(nn.Module):
         shapes = [tuple(n.shape) for n in noisy]
         if shapes != self.shapes:
             raise ValueError(
-                f"noisy must hold a tensor for each parameter, of shapes {self.shapes}, got "
-                f"{shapes}"
+                f"noisy must hold a tensor for each parameter, {self.shapes}, got {shapes}"
             )
         if not torch.isfinite(torch.stack([n.double().sum() for n in noisy]).sum()):
             raise FloatingPointError(
-                "a released sum is NaN or infinite: the learning rate may be too high"
+                "a released sum is NaN or infinite; try a lower learning rate"
             )
 
 
@@ -248,7 +247,7 @@ class RawHistory(Remembering):
         parameters, noise_multiplier, max_grad_norm: as `NoiseShape`; the norm is of the steps
             before the switch.
         bound_factor, decay, threshold, of, spread: as `settings.Published`, `of` for its history.
-        scale: what the noise of line 13 is multiplied by: sqrt(lot) where each example gets it.
+        scale: factor of line 13's noise: sqrt(lot) where each example gets it.
     """
 
     def __init__(
@@ -297,14 +296,12 @@ class RawHistory(Remembering):
         """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient."""
         super().see(noisy)
         if raw is None:
-            raise TypeError(
-                "raw must be given: AdaDP's history as printed is of raw gradients"
-            )
+            raise TypeError("raw must be given: AdaDP's printed history reads raw gradients")
         self._follow(raw(self.of), self.decay)
 
 
 class ReleasedHistory(Remembering):
-    """The kit's own variant of AdaDP's noise: its history is of what was released.
+    """The kit's own variant of AdaDP's noise, with a history of released gradients.
 
     A released coordinate of the lot's mean is g_i plus noise of known variance v_i, so that its
     square less v_i is g_i^2 in expectation. The history follows these, over many steps, since one
@@ -382,7 +379,7 @@ class OptimisedNoise(Remembering):
         return Shaped(rule, rule.noise_stds(self.noise_multiplier))
 
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
-        """Follow the released sums; what is raw is not read."""
+        """Follow the released sums; raw ones are not read."""
         super().see(noisy)
         self._follow(noisy, self.decay)
 
@@ -403,16 +400,14 @@ def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor
     flat = torch.cat([one.flatten() for one in slopes]).double().abs()
     average = float(flat.mean())
     if not average < inf:
-        raise FloatingPointError(
-            "a slope is NaN or infinite: the learning rate may be too high"
-        )
+        raise FloatingPointError("a slope is NaN or infinite; try a lower learning rate")
     scales = max_grad_norm / optimal_shares(flat.clamp(min=average or 1.0)).sqrt()
     parts = scales.split([one.numel() for one in slopes])
     return [part.view_as(one).to(one) for part, one in zip(parts, slopes, strict=True)]
 
 
 def optimal_shares(weights: Tensor, steps: int = STEPS) -> Tensor:
-    """What minimises sum w_i / sqrt(u_i) over u with mean 1, by projected gradient descent.
+    """Minimise sum w_i / sqrt(u_i) over u with mean 1, by projected gradient descent.
 
     u_i / m is coordinate i's share of the constraint, in which the problem is convex and the
     constraint a simplex. The minimum lies at u_i in proportion to w_i^(2/3).

@@ -4,7 +4,7 @@ Each row is scaled to an L2 norm of at most 1, and A^T A of the scaled rows gets
 noise; components are its top eigenvectors, and cost nothing more. As in the paper nothing is
 centred: of images, which are non-negative, the first component is close to their mean's direction.
 
-What is released is the vector of A^T A's upper triangle with its diagonal. A record x adds x x^T,
+The release is the vector of A^T A's upper triangle with its diagonal. A record x adds x x^T,
 of Frobenius norm ||x||^2 <= 1; its upper triangle has squared norm (||x||^4 + sum x_i^4) / 2 <= 1,
 and reaches 1 where x is a unit vector along an axis. So the vector's L2 sensitivity is 1 under
 add-remove. For another record y it moves by at most sqrt(2), not 2, as <x x^T, y y^T> = <x, y>^2 is
@@ -33,7 +33,7 @@ AT_ONCE = 2**12  # rows that are scaled together
 def release(
     noise_multiplier: float, *, adjacency: Adjacency = "add-remove"
 ) -> Gaussian | NoGuarantee:
-    """What `components` costs: one Gaussian release with the noise it was given.
+    """The cost of `components`: one Gaussian release with its noise.
 
     Args:
         noise_multiplier: standard deviation of the noise on each number of A^T A.
@@ -82,8 +82,8 @@ def components(
 def second_moments(rows: ArrayLike) -> Floats:
     """A^T A of the scaled rows, (pixels, pixels), without noise: not to be released.
 
-    Scaled rows are rounded towards 0, to multiples of 2^-18. So no scaled row is longer than 1 by
-    rounding, every sum is exact, and the order in which a processor adds does not show.
+    Scaled rows are rounded towards 0, to multiples of 2^-18. So rounding makes no scaled
+    row longer than 1, every sum is exact, and a processor's order of addition does not show.
 
     Raises:
         ValueError: as `components`, of rows.
@@ -96,8 +96,8 @@ def second_moments(rows: ArrayLike) -> Floats:
         )
     if not len(array) <= MOST_RECORDS:
         raise ValueError(
-            f"rows must be at most {MOST_RECORDS}, which are added without rounding, got "
-            f"{len(array)}; give a part that is fixed without looking at the data"
+            f"rows must be at most {MOST_RECORDS}, whose sums are exact, got {len(array)}; "
+            "take a part chosen without looking at the data"
         )
     sums = np.zeros((array.shape[1],) * 2)
     for start in range(0, len(array), AT_ONCE):
@@ -116,8 +116,8 @@ def _scaled(rows: np.ndarray, start: int) -> Floats:
     finite = np.isfinite(rows).all(1)
     if not finite.all():
         raise ValueError(
-            f"rows must be finite numbers, and row {start + int(finite.argmin())} (counted from 0) "
-            "has one that is not; fill it with a fixed one, or leave the record out"
+            f"rows must be finite, got NaN or infinity in row {start + int(finite.argmin())}, "
+            "counted from 0; fill it with a fixed number, or leave the record out"
         )
     # Squares would overflow
     norms = np.hypot.reduce(rows, axis=1, keepdims=True)

@@ -1,12 +1,11 @@
-"""The numbers behind the claims: the paper's statements beside what the kit proves.
+"""The numbers behind the claims: the paper's statements beside the kit's proofs.
 
 Epsilons are in nats. Theorem 1 is for lots drawn without replacement under replace-one; the rest
 is under add-remove unless it says so.
 
-What Algorithm 1's history of raw gradients gives away is seen on two data sets that differ in a
-record. Line 23 squares gradients without noise, and the squares decide clipping, noise and the
-branch of line 7. The loss here is linear, so that every record's gradient is itself and does not
-change.
+Two data sets that differ in a record show the leak of Algorithm 1's history of raw gradients. Line
+23 squares gradients without noise, and the squares decide clipping, noise and the branch of line 7.
+The loss here is linear: every record's gradient is itself and does not change.
 """
 
 import math
@@ -77,7 +76,7 @@ TABLE_1_DELTA = 1e-4
 
 
 def lemma_1_exceeded() -> float:
-    """How many of 1,000 random releases that meet Lemma 1's condition have a larger delta.
+    """Number of 1,000 random releases that meet Lemma 1's condition with a larger delta.
 
     Delta is computed from the loss itself, E[max(0, 1 - e^(epsilon - loss))] by quadrature over
     its normal law, not by the lemma's formula; the one Gaussian's is exact.
@@ -166,7 +165,7 @@ FIXED_SIZE = [Release(WithoutReplacementGaussian(EXAMPLE_NOISE, EXAMPLE_RATE), E
 
 
 def footnote_difference() -> float:
-    """The largest relative difference between footnote 1 and what a Gaussian's moments give.
+    """The largest relative difference between footnote 1 and a Gaussian's own moments.
 
     The moments are integrals here, over the loss's normal density; their logs are linear in H.
     """
@@ -216,7 +215,7 @@ def pca_epsilon(noise_multiplier: float, *, delta: float = DELTA) -> float:
 
 
 def stopping_epsilon() -> float:
-    """Epsilon of the test images from when training stops, on two sets that differ in one of them.
+    """Epsilon of the test images from the stopping time, on two sets that differ in one image.
 
     A run stops at the first model with accuracy .96 on 10,000 images. With one right answer less it
     goes on, with certainty: the event "it stopped" has the chances 1 and 0, which no epsilon

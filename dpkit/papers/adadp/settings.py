@@ -1,4 +1,4 @@
-"""What the paper ran, the readings of its Algorithm 1, and what a repaired run changes.
+"""The paper's runs, the readings of its Algorithm 1, and the repaired run's changes.
 
 AGD's noise falls while training, and each choice of a step is charged: Lee and Kifer 2018,
 "Concentrated differentially private gradient descent with adaptive per-iteration privacy budget"
@@ -86,7 +86,7 @@ class Published:
         return RawHistory(parameters, noise_multiplier=settings.noise_multiplier, **own)
 
     def more_noise(self, lot: int) -> float:
-        """What the noise on the lot's sum is multiplied by."""
+        """The factor of the noise on the lot's sum."""
         return lot**0.5 if self.noise_on == "example" else 1.0
 
 
@@ -143,7 +143,7 @@ class ClassifierSettings:
         pca_noise: sigma_p of DP-PCA, None where inputs are not projected.
         widths: of the network: inputs (DP-PCA's dimensions), hidden layers, classes.
         max_steps: an end where the budget would allow more.
-        chosen: how settings came about that the paper does not print.
+        chosen: origin of settings that the paper does not print.
 
     Raises:
         ValueError: a number is out of its range.
@@ -168,7 +168,7 @@ class ClassifierSettings:
         return self.sampling.expected_batch_size
 
     def projection(self) -> list[Release]:
-        """What DP-PCA releases, if inputs are projected."""
+        """DP-PCA's release, if inputs are projected."""
         if self.pca_noise is None:
             return []
         return [Release(pca.release(self.pca_noise, adjacency=self.sampling.adjacency))]
@@ -181,7 +181,7 @@ class AdadpSettings(ClassifierSettings):
     Args:
         noise: clipping and noise of each step.
         noise_multiplier: sigma_*; noise over clip norm, or as Lemma 1 adds up coordinates.
-        optimizer: what goes along the noised mean.
+        optimizer: of the noised mean.
         The others: as `ClassifierSettings`.
     """
 
@@ -201,7 +201,7 @@ class AdadpSettings(ClassifierSettings):
         return self.as_if_public(public_size=public_size, steps=steps)
 
     def as_if_public(self, *, public_size: int, steps: int) -> list[Release]:
-        """The ledger if the history were public: what Theorem 1 assumes, priced as is right."""
+        """The ledger as if the history were public, which Theorem 1 assumes, at its right price."""
         noise = self.noise_multiplier
         if isinstance(self.noise, Published):
             noise *= self.noise.more_noise(self.lot)
@@ -328,7 +328,7 @@ class AgdSettings(ClassifierSettings):
                 f"{self.least_noise_multiplier} and {self.noise_multiplier}"
             )
         if not self.rates:
-            raise ValueError("rates must name a step size beside 0, got none")
+            raise ValueError("rates must name a step size other than 0, got none")
 
     @property
     def levels(self) -> int:
@@ -349,7 +349,7 @@ class AgdSettings(ClassifierSettings):
         return 1 / sqrt(1 / self.gradient_noise(level) ** 2 + choice)
 
     def release(self, level: int, *, public_size: int) -> Mechanism:
-        """What a step releases whose z_g fell `level` times."""
+        """The release of a step whose z_g fell `level` times."""
         noise = self.joint_noise(level)
         return mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
 
@@ -361,8 +361,8 @@ class AgdSettings(ClassifierSettings):
         """
         if public_size != self.public_size:
             raise ValueError(
-                f"public_size must be the settings', {self.public_size}, which the run's filter "
-                f"charges by, got {public_size}"
+                f"public_size must be the settings', {self.public_size}, as the filter charges by "
+                f"it, got {public_size}"
             )
         budget = RenyiFilter.for_target(
             self.target_epsilon, delta=self.target_delta, order=_order(self)
@@ -372,7 +372,7 @@ class AgdSettings(ClassifierSettings):
         return budget
 
     def guarantee(self, *, public_size: int) -> Guarantee:
-        """What holds of a run, however its noise falls and wherever it stops: the filter's."""
+        """The filter's guarantee, however the noise falls and wherever the run stops."""
         return self.budget(public_size=public_size).guarantee()
 
     def steps_allowed(self, *, public_size: int) -> int:
@@ -385,7 +385,7 @@ class AgdSettings(ClassifierSettings):
         return min(steps, self.max_steps)
 
     def ledger(self, *, public_size: int, steps: int) -> list[Release]:
-        """What `steps` steps release at most: a fall at each step, until the least noise.
+        """The most that `steps` steps release: a fall at each step, until the least noise.
 
         It bounds each of the steps, whatever happens; of a whole run `guarantee` says less.
         """
@@ -401,7 +401,7 @@ class AgdSettings(ClassifierSettings):
 
 @lru_cache(maxsize=64)
 def _order(settings: AgdSettings) -> float:
-    """The filter's: that which allows the most steps if the noise does not fall."""
+    """The filter's order, which allows the most steps if the noise does not fall."""
 
     def plan(steps: int) -> list[Release]:
         first = settings.release(0, public_size=settings.public_size)
@@ -413,8 +413,8 @@ def _order(settings: AgdSettings) -> float:
 
     if not within(1):
         raise ValueError(
-            f"target_epsilon {settings.target_epsilon} does not allow one step: raise it, or the "
-            "noise"
+            f"target_epsilon {settings.target_epsilon} does not allow one step; raise it or "
+            "the noise"
         )
     most = settings.max_steps
     steps = most if within(most) else numerics.most(within, limit=2 * most)

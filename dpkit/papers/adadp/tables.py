@@ -72,7 +72,7 @@ def levels(stored: Stored) -> list[dict[str, Any]]:
 
 
 def gains(stored: Stored, figure: str = "figure_2") -> list[dict[str, Any]]:
-    """Points by which AdaDP is ahead: as printed, as published here, and repaired.
+    """AdaDP's lead in points: as printed, as published here, and repaired.
 
     One row for each rival and level; None where nothing is stored.
     """
@@ -110,7 +110,7 @@ def table_1(stored: Stored) -> list[dict[str, Any]]:
 
 
 def figure_5(stored: Stored, base: Stored) -> list[dict[str, Any]]:
-    """Figure 5: accuracy, in per cent, with one value changed, beside what the paper finds best.
+    """Figure 5: accuracy, in per cent, with one value changed, beside the paper's best.
 
     Parts of figure_5 are named after what was changed and its value; of those of figure_2, AdaDP at
     epsilon 0.5 has the values in the middle.

@@ -1,4 +1,4 @@
-"""The paper's lemmas and Theorem 1 as printed, and as they must read where the two differ.
+"""The paper's lemmas and Theorem 1 as printed, and corrected where they must differ.
 
 `claims.py` compares them with what `dpkit.privacy` proves of the same releases. Epsilons are in
 nats; a sensitivity is how far one record moves a function, a noise a standard deviation.
@@ -87,7 +87,7 @@ def printed_second_term(noise: float) -> float:
 
 
 class Best(NamedTuple):
-    """What Theorem 1 gives at its best order."""
+    """Theorem 1's epsilon at its best order."""
 
     epsilon: float
     order: int

@@ -1,13 +1,12 @@
-"""What claims on experiments rest on: trajectories on test functions, the time of an iteration.
+"""Evidence of claims on experiments: trajectories on test functions, iteration times.
 
 Section III-B measures how far noise moves AdaDP and DpSgd from their course on Beale's function in
-150 iterations. Start, learning rate, noise level and clip norm of that experiment are not printed,
-so a grid of them stands here for what it may have been. The function's gradient is the one example.
+150 iterations. Start, learning rate, noise level and clip norm of that experiment are not printed;
+a grid of them takes their place here. The function's gradient is the one example.
 
 The test functions are smooth, of two variables. Names, formulas and domains are those of
-Wikipedia's "Test functions for optimization", which the paper cites as [31]. Each is written in
-operations that are analytic in both variables, so that its gradient follows from the function
-itself (`gradient`).
+Wikipedia's "Test functions for optimization", which the paper cites as [31]. Each is
+analytic in both variables, so its gradient follows from the function itself (`gradient`).
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +35,7 @@ class Objective(NamedTuple):
     name: as Wikipedia has it.
     value: f(x, y) of numbers or arrays of one shape, real or complex.
     low, high: corners of the domain that is usually searched.
-    least: where it is least, one of the places where it is; None if it has no least value.
+    least: a place of the least value; None if there is none.
     """
 
     name: str
@@ -126,7 +125,7 @@ SMOOTHING = 1e-8  # epsilon_0 of line 25, which the paper does not name
 
 
 class TrajectorySetting(NamedTuple):
-    """What the paper does not print of the experiment; numbers, or arrays (n,) for n runs.
+    """Settings that the paper does not print; numbers, or arrays (n,) for n runs.
 
     rate: learning rate, > 0.
     noise_multiplier: sigma_*, 0 without noise.
@@ -147,7 +146,7 @@ def dp_sgd(
     """Yield DpSgd's n positions (n, 2) after each step (Algorithm 1, lines 16, 18 and 26).
 
     Args:
-        start: where the runs begin, (n, 2).
+        start: of the runs, (n, 2).
         normals: standard normal noise of each step, (steps, n, 2).
     """
     rate, noise, norm = (np.asarray(one)[..., None] for one in setting)
@@ -226,7 +225,7 @@ def distances(
 
 
 class TrajectoryGrid(NamedTuple):
-    """What is tried: every combination, each with every seed.
+    """The grid to try: every combination, each with every seed.
 
     starts: how many points a side, of a lattice within the objective's domain.
     """
@@ -342,7 +341,7 @@ TRAJECTORIES = Evidence(
 def time_per_iteration(*, iterations: int) -> Measured:
     """Time iterations of Table II's four methods, in turn, on random inputs.
 
-    Of CIFAR-10's network only the layers that are trained.
+    Of CIFAR-10's network only the trained layers.
 
     Returns:
         `mnist_adadp` and so on: medians in seconds over `iterations`, at the batches of Table II;

@@ -1,10 +1,10 @@
 """Attacks on DP-CGAN's published run, on two of its slips alone, and on the repaired run.
 
-Which labels a private batch had is read off an update of its conditional generator. A generator
-that is fed one-hot labels has a column of first-layer weights for each. A label that no example of
-its update has leaves its column's gradient at exactly 0; any other moves it. So where a generator
-is updated on the labels of the private batch, whoever sees it before and after knows which labels
-the batch had, however much noise the critic got.
+An update of the conditional generator reveals the labels of a private batch. A generator that is
+fed one-hot labels has a column of first-layer weights for each. A label that no example of its
+update has leaves its column's gradient at exactly 0; any other moves it. If the update uses the
+private batch's labels, an attacker who sees the generator before and after it knows them, however
+much noise the critic got.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,10 +38,10 @@ from dpkit.training import Gan
 
 
 class Reconstructed(NamedTuple):
-    """How many of the answers to "does the batch have this label?" were right.
+    """The share of right answers to "does the batch have this label?".
 
     share: right ones among all, over batches and labels.
-    chance: the share that always answering each label's more frequent answer gets.
+    chance: the share for always giving each label's more frequent answer.
     answers: number of them.
     """
 
@@ -51,7 +51,7 @@ class Reconstructed(NamedTuple):
 
 
 def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDArray[np.bool_]:
-    """Which labels an update used: those whose columns have moved.
+    """Return the labels that an update used: those whose columns moved.
 
     Exact for any plain SGD step and for Adam's first; later steps of Adam also move, by momentum,
     the columns of labels of earlier batches.
@@ -90,7 +90,7 @@ def of_step(
     batches: int,
     rng: np.random.Generator,
 ) -> Reconstructed:
-    """Answer, for many batches, which labels each has, from the generator before and after a step.
+    """Guess the labels of many batches, from the generator before and after a step.
 
     Args:
         step, new_gan, settings: as `white_box.once` takes them.
@@ -99,8 +99,8 @@ def of_step(
             "generator_net.body.0.weight".
         columns: as `labels_seen`.
         batch: records a batch; few, so that not every batch has every label.
-        batches: that are drawn, >= 1.
-        rng: draws the batches and what the steps draw.
+        batches: number of them, >= 1.
+        rng: of the batches and the steps.
 
     Raises:
         ValueError: a number is out of range, or the networks have no such weights.
@@ -187,13 +187,13 @@ def seen(
 
 @cache
 def real_shift(settings: DpCganSettings) -> float:
-    """How far the record moves the noised sum of real gradients, in deviations of the noise."""
+    """The record's shift of the noised sum of real gradients, in deviations of the noise."""
     return white_box.shift(*seen(settings, sure=False))
 
 
 @cache
 def fake_shift(settings: DpCganSettings) -> float:
-    """How far it moves the discriminator's update if only its label does, in those deviations.
+    """The shift of the discriminator's update by the record's label, in those deviations.
 
     At weights with which the discriminator calls the fakes real. Along the mean direction over
     draws of the latent codes, which the attacker does not know; the least of the draws.
@@ -206,7 +206,7 @@ def fake_shift(settings: DpCganSettings) -> float:
 
 
 def _moved(absent: StepTrace, present: StepTrace) -> Tensor:
-    """What the record changes in the update's gradient times the batch, the noise left out."""
+    """The record's change of the update's gradient times the batch, without noise."""
     names = [f"discriminator.body.{layer}.{kind}.grad" for layer in (0, 2) for kind in KINDS]
     flat = [  # of each world: the gradient that updated, what was noised, and what came out
         torch.cat([part.double().flatten() for part in parts])
@@ -269,7 +269,7 @@ ALONG = (
 
 
 def common(settings: DpCganSettings, rate: float, steps: int) -> dict[str, Any]:
-    """What all targets store of their settings."""
+    """The settings that all targets store."""
     return {
         "noise_multiplier": settings.noise_multiplier,
         "max_grad_norm": settings.max_grad_norm,

@@ -3,7 +3,7 @@
 All epsilons by the paper's own method, so that only the correction differs: RDP of the Poisson
 sampled Gaussian, the classic conversion, the orders of its code, delta 1e-5, add-remove.
 
-Table 1 and what the text concludes from it stand beside the stored runs.
+Table 1 and the text's conclusions from it stand beside the stored runs.
 """
 
 import math
@@ -44,7 +44,7 @@ NAMES = {"lr": "Logistic regression", "mlp": "An MLP"}
 
 @cache
 def aurocs(column: str, classifier: str) -> tuple[float, ...]:
-    """Of the stored seeds, in per cent, tested as the paper's code does."""
+    """AUROCs of the stored seeds, in per cent, tested as in the paper's code."""
     parts = values(store.load(PAPER, "table_1"), column, classifier)
     return tuple(100 * one["auroc_255"] for one in parts)
 
@@ -69,7 +69,7 @@ def below_real(classifier: str) -> float:
 
 
 def counts_epsilon() -> float:
-    """Of publishing how many records each class has, for two data sets that differ in a record.
+    """Epsilon of publishing the class counts, for two data sets that differ in a record.
 
     They are published as they are, so the event "the first set's counts" has probabilities 1 and 0.
     """
@@ -163,7 +163,7 @@ def charged_steps() -> int:
     return SETTINGS.steps_allowed(public_size=PUBLIC_SIZE)
 
 
-# The true noise multiplier is the noise that is added over how far one record moves the sum.
+# The true noise multiplier is the added noise over one record's shift of the sum.
 # Four tensors, each clipped to C, move together by 2C; the fakes drawn with the record's label, by
 # as much again.
 ONE_CLIP = SETTINGS.noise_std / SETTINGS.max_grad_norm
@@ -186,7 +186,7 @@ def by_step(noise: float, rate: float) -> Curve:
 def corrected(
     name: str, where: str, says: str, noise: float, rate: float, why: str, code: Code
 ) -> Claim:
-    """The claim of epsilon 9.6, with one more correction than the one before."""
+    """The claim of epsilon 9.6, with one more correction than the last."""
     return Claim(
         id=f"{PAPER}/{name}",
         where=where,
@@ -405,6 +405,6 @@ CLAIMS = (*EVERY, *TABLE_1)
 
 
 def main_run() -> MainRun:
-    """The run whose epsilon is claimed, and the repaired one."""
+    """The run of the claimed epsilon, and the repaired one."""
     ledgers = (one.ledger(public_size=PUBLIC_SIZE) for one in (SETTINGS, REPAIRED))
     return MainRun("DP-CGAN", SETTINGS.target_epsilon, *ledgers)

@@ -1,4 +1,4 @@
-"""What is run for Table 1: training runs, and the classifiers fitted to what they generate."""
+"""The runs for Table 1: training runs, and classifiers fitted to their images."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from dpkit.training import Data, Step
 
 
 class RunsColumn(NamedTuple):
-    """One column of Table 1: how its training images come about."""
+    """One column of Table 1: the origin of its training images."""
 
     settings: DpCganSettings
     step: Step
@@ -43,7 +43,7 @@ COLUMNS = {
 # Declared: rates follow from it. At both other scales the records are scikit-learn's digits.
 PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437, "small": 1_437}
 STEPS = {"reduced": 1_000, "small": 20}
-# What is fitted, and in which precision; scores are in double precision.
+# The fitted classifiers and their precision; scores are in double precision.
 CLASSIFIERS = {
     "lr": (tables.logistic_regression, np.float64),
     "mlp": (tables.neural_network, np.float32),
@@ -85,7 +85,7 @@ def _parts(
     progress: Progress,
     classifiers: tuple[str, ...],
 ) -> list[Part]:
-    """A training run of a column, and the classifiers fitted to what it generates."""
+    """A training run of a column, and the classifiers fitted to its images."""
     if scale in STEPS:
         column = RunsColumn(
             small(column.settings, batch_size=128, steps=STEPS[scale]), column.step, 0
@@ -125,7 +125,7 @@ def _train(run: Run, column: RunsColumn) -> Result:
 
 
 def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
-    """What a run of the stored number of steps costs."""
+    """The cost of a run of the stored number of steps."""
     settings = run.settings
     ledger = settings.ledger(public_size=run.size, steps=values["steps"])
     claimed = settings.target_epsilon if settings.noise_multiplier > 0 else None

@@ -1,4 +1,4 @@
-"""What the paper ran, as its text and its public code say, and what a repaired run changes."""
+"""The paper's runs, by its text and its public code, and the repaired run's changes."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,7 +49,7 @@ class DpCganSettings:
     generator_decay: float | None = None
     # Of the discriminator's one-hot label, if not 1
     label_scale: float | None = None
-    # How the settings came about, where it is not as published
+    # Origin of the settings, where not as published
     chosen: str | None = None
 
     @property
@@ -68,7 +68,7 @@ class DpCganSettings:
         return self.noise_multiplier * self.max_grad_norm
 
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
-        """What `steps` steps really release (all that the budget allows, by default).
+        """The true releases of `steps` steps (all that the budget allows, by default).
 
         Where a record's label steers the fake examples, the generator's own update reads the
         private labels without noise, and no ledger of noisy releases describes the run.
@@ -83,7 +83,7 @@ class DpCganSettings:
         return [Release(self._mechanism(public_size), steps)]
 
     def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:
-        """What the published code charges: noise 1.12 x 1.1 = 1.232, one Poisson release a step."""
+        """The published code's charge: noise 1.12 x 1.1 = 1.232, one Poisson release a step."""
         charged = mechanism(
             self.sampling,
             noise_multiplier=self.noise_multiplier * self.max_grad_norm,
@@ -95,8 +95,8 @@ class DpCganSettings:
     def steps_allowed(self, *, public_size: int) -> int:
         """Steps within the target epsilon: by the kit's accountant where there is a guarantee.
 
-        Where there is none, the published code's own rule decides (its charge, its orders, the
-        classic conversion), so that a published run is as long as the published code makes it.
+        Without one, the published code's own rule decides (its charge, its orders, the classic
+        conversion): a published run is as long as the code makes it.
         """
         if not self.noise_multiplier > 0:
             return self.max_steps
@@ -174,7 +174,7 @@ REPAIRED = DpCganSettings(
     "two runs priced together cost epsilon 14.56",
 )
 
-# The run that was scored before the label weight of the one above was looked into.
+# The run scored before the label weight of the one above was studied.
 PILOT = replace(
     REPAIRED,
     noise_multiplier=1.713,

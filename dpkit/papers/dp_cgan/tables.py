@@ -95,7 +95,7 @@ def fit(
         classes: number of classes.
 
     Raises:
-        ValueError: a class has no example, so that nothing can be learned of it.
+        ValueError: a class has no example to learn from.
     """
     import warnings
 
@@ -122,7 +122,7 @@ def evaluate(classifier: Any, pixels: np.ndarray, labels: np.ndarray) -> dict[st
         labels: shape (images,), integers from 0.
 
     Raises:
-        ValueError: there is no image, not a label for each, or a probability that is not finite.
+        ValueError: no image, not a label for each, or a probability that is not finite.
     """
     from sklearn.metrics import accuracy_score, roc_auc_score
 

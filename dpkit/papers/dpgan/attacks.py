@@ -52,7 +52,7 @@ STRAY_1 = replace(ONE_CLIP, devices=1, sampling=ShuffledBatches(64))
 
 @cache
 def weights(settings: DpganSettings) -> Gan:
-    """The initial networks, but that the critic's weights have grown where bounds are fixed."""
+    """The initial networks, but with the critic's weights grown where bounds are fixed."""
     gan = algorithm.new_gan(settings, seed=WEIGHTS_SEED, device=torch.device("cpu"))
     with torch.no_grad():
         for parameter in gan.discriminator.parameters():
@@ -61,13 +61,13 @@ def weights(settings: DpganSettings) -> Gan:
 
 
 def grown(settings: DpganSettings) -> float:
-    """By what the critic's initial weights are multiplied."""
+    """The factor of the critic's initial weights."""
     return GROWN if isinstance(settings.clipping, GroupClipping) else 1.0
 
 
 @cache
 def moved(settings: DpganSettings, instead: float | None) -> float:
-    """How far a white image moves what a step of the kit noises, in deviations of the noise.
+    """A white image's shift of a step's noised sum, in deviations of the noise.
 
     Networks a quarter as wide as the paper's, which changes no bound and no noise.
 
@@ -117,7 +117,7 @@ ALONG = (
 
 
 def stored(settings: DpganSettings, steps: int) -> dict[str, Any]:
-    """What a target stores of its settings."""
+    """The settings that a target stores."""
     return {
         "noise_multiplier": settings.noise_multiplier,
         "noise_divisor": settings.noise_divisor,

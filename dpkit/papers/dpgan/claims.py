@@ -1,9 +1,9 @@
-"""The paper's noise, its Table 7, what its groups and its noise cost when charged as they are, the
-conditions of its privacy analysis (section 3.2), and what its tables bear out of its sentences.
+"""The paper's noise, its Table 7, the true cost of its groups and noise, the conditions of its
+privacy analysis (section 3.2), and its sentences beside its tables.
 
 Epsilons are those of RDP with the classic conversion at delta 1e-5, add-remove, batches taken as
 Poisson (the code shuffles). Table 7 is counted by the code's own charge and moments accountant. No
-GAN is trained here: what is left of the tables' cells is compared with what the text says.
+GAN is trained here: the tables' remaining cells are compared with the text.
 """
 
 from collections.abc import Iterator
@@ -129,7 +129,7 @@ def charged(settings: DpganSettings, steps: int) -> float:
 
 
 def shared_batch() -> float:
-    """RDP of order 2 of a step's groups, over that of as many releases with their own batches.
+    """RDP of order 2 of a step's groups, over that of as many releases with own batches.
 
     Of one group it is log(1 + q^2 (exp(1 / z^2) - 1)): the sampled Gaussian's sum over the binomial
     distribution (Mironov, Talwar, Zhang 2019, section 3.3) at order 2. k groups have k / z^2.
@@ -150,7 +150,7 @@ def priced(
     code: Code,
     settings: DpganSettings = MNIST,
 ) -> Claim:
-    """The claim of the target epsilon, against the price of what each critic step releases."""
+    """The claim of the target epsilon, against the price of each critic step's release."""
     return Claim(
         id=f"{PAPER}/{name}",
         where=where,
@@ -184,7 +184,7 @@ JOINTLY = Code(  # of Theorem 4.1: groups priced as if they were disjoint data
 def stray(devices: int) -> SampledGaussian:
     """A critic step on `devices` of 64 examples each: one clip over all tensors, the code's noise.
 
-    The mean over devices divides how far a record moves the sum by their number.
+    The mean over devices divides a record's shift of the sum by their number.
     """
     batch = 64 * devices
     over = actual_noise_multiplier(NoiseOverSqrtBatch(1.0, batch), MNIST.noise_multiplier)
@@ -241,7 +241,7 @@ def ahead(table: str) -> int:
 
 
 def sure_at_least(score: float) -> float:
-    """The least that a discriminator is sure of its answers, on average, at a JS score.
+    """A discriminator's least mean certainty at a JS score.
 
     The score is convex in how sure it is of an image, 0 where it guesses (1/2) and MOST where it is
     sure (1): the chord between the two lies above, and with it every average.
@@ -590,6 +590,6 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def main_run() -> MainRun:
-    """The run whose epsilon is claimed, and the repaired one."""
+    """The run of the claimed epsilon, and the repaired one."""
     ledgers = (one.ledger(public_size=49_000) for one in (SETTINGS, REPAIRED))
     return MainRun("dpGAN", SETTINGS.target_epsilon, *ledgers)

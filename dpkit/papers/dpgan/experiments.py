@@ -1,8 +1,8 @@
-"""What is run for the tables: a GAN trained and judged, or a pair of classifiers, is one part.
+"""The runs for the tables: a GAN trained and judged, or a pair of classifiers, is one part.
 
 At scales "paper" and "reduced" they are of MNIST, at "small" of the embedded digits. CelebA and
-LSUN are not among the kit's data sets: tables that are of them alone are not planned. A run is
-priced as claimed, as its code charges it, and as it is proven.
+LSUN are not among the kit's data sets: tables of them alone are not planned. A run has a claimed, a
+charged and a proven price.
 """
 
 from dataclasses import replace
@@ -33,10 +33,10 @@ PUBLIC = "the images that bounds and the warm start read are public"
 
 
 def priced(settings: DpganSettings, *, steps: int) -> dict[str, Any]:
-    """Epsilon as claimed, as the code charges it, and as it is proven, of this many steps.
+    """The claimed, the charged and the proven epsilon of this many steps.
 
-    Proven is certified by a numerical accountant, or "inf"; assumptions are what it rests on.
-    `epsilon_if_poisson` is certified too, add-remove, but of batches that a shuffled run has not.
+    Proven is certified by a numerical accountant, or "inf", under the assumptions.
+    `epsilon_if_poisson` is certified too, add-remove, but of batches unlike a shuffled run's.
     """
     size, delta = settings.private_examples, settings.target_delta
     proven = pld.epsilon(settings.ledger(public_size=size, steps=steps), delta=delta)
@@ -177,7 +177,7 @@ def _gans(scale: str, seed: int, device: str, progress: Progress) -> list[Run]:
 
 
 def gan_part(run: Run) -> Part:
-    """The part that trains a GAN and judges what it generates."""
+    """The part that trains a GAN and judges its images."""
 
     def prices(values: dict[str, Any]) -> dict[str, Any]:
         return priced(run.settings, steps=values["steps"])
@@ -213,8 +213,8 @@ def trained(run: Run) -> nn.Module:
     public, private = real.public.to(device), real.private.to(device)
     if len(private) != settings.private_examples or len(public) != settings.public_examples:
         raise ValueError(
-            f"private_examples and public_examples must be those of {run.records}, {len(private)} "
-            f"and {len(public)}, got {settings.private_examples} and {settings.public_examples}"
+            f"private_examples and public_examples must be {len(private)} and {len(public)} of "
+            f"{run.records}, got {settings.private_examples} and {settings.public_examples}"
         )
     gan = algorithm.new_gan(settings, seed=run.seed, device=device)
     if settings.warm_start:
@@ -238,7 +238,7 @@ def trained(run: Run) -> nn.Module:
 
 
 def released(run: Run) -> nn.Module:
-    """The generator as it lies in the cache, on the CPU; trained if it is not there."""
+    """The generator from the cache, on the CPU; trained if it is not there."""
     with alone(run.weights):
         if not run.weights.exists():
             return trained(run)
@@ -246,7 +246,7 @@ def released(run: Run) -> nn.Module:
 
 
 def real_part(records: str, *, scale: str) -> Part:
-    """The tables' row "real": the test images judged as generated ones are."""
+    """The tables' row "real": the test images, judged like generated ones."""
 
     def compute() -> Result:
         real = material(records)

@@ -1,8 +1,8 @@
-"""Which tensors of the critic are clipped together, and at which bounds, without private data.
+"""Groups of the critic's tensors to clip together, and their bounds, without private data.
 
-Zhang et al. 2018, Section 4: what dpGAN calls grouping and adapting. Whatever these functions are
-fed must be public: bounds that follow the private gradients are themselves a release, and no
-accountant charges it.
+Zhang et al. 2018, Section 4: dpGAN's grouping and adapting. All inputs of these functions must be
+public: bounds that follow the private gradients are themselves a release, which no accountant
+charges.
 """
 
 from collections.abc import Sequence
@@ -40,8 +40,7 @@ def mean_norm_bounds(public_norms: Any, *, least: float = 0.0) -> tuple[float, .
         checks.non_negative(**{f"mean of public_norms[{tensor}]": mean})
         if not max(mean, least) > 0:
             raise ValueError(
-                f"the public gradients of tensor {tensor} are all 0, which bounds nothing; "
-                "give the least bound that it may get"
+                f"public_norms[{tensor}] is all 0, which bounds nothing; give `least` > 0"
             )
         bounds.append(max(mean, least))
     return tuple(bounds)
@@ -53,14 +52,14 @@ def biases_together(is_bias: Sequence[bool]) -> tuple[int, ...]:
     Zhang et al. 2018, Section 4.1, "weight/bias grouping": 4 weights and 3 biases in 5 groups.
     """
     if not len(is_bias) >= 1:
-        raise ValueError("is_bias must say of each tensor whether it is a bias, got none")
+        raise ValueError("is_bias must hold a bool for each tensor, got none")
     own = iter(range(len(is_bias)))
     weights = len(is_bias) - sum(is_bias)
     return tuple(weights if bias else next(own) for bias in is_bias)
 
 
 def clusters(bounds: Sequence[float], *, count: int) -> tuple[int, ...]:
-    """The group of each tensor: those whose bounds are alike go together ("weight clustering").
+    """The group of each tensor, by similar bounds ("weight clustering").
 
     Zhang et al. 2018, Algorithm 2: each tensor starts as its own group; the two groups with the
     most similar bounds c1, c2 are merged into one of bound sqrt(c1^2 + c2^2), until `count` are
@@ -106,7 +105,7 @@ def group_bounds(bounds: Sequence[float], groups: Sequence[int]) -> tuple[float,
 
 
 def is_bias(convolutions: int) -> tuple[bool, ...]:
-    """Of each tensor of a critic, in order: each convolution has two, the last layer no bias."""
+    """Mark a critic's biases, in order: each convolution has one, the last layer none."""
     return (False, True) * convolutions + (False,)
 
 
@@ -117,8 +116,8 @@ class PublicClusters:
     Args:
         count: groups to leave.
         tensors: of the critic.
-        each_tensor_at_group_bound: as in the code, where every tensor of a group is clipped at the
-            group's merged bound. The text clips the group's joint norm at it.
+        each_tensor_at_group_bound: as in the code, clip every tensor of a group at the group's
+            merged bound. The text clips the group's joint norm at it.
     """
 
     count: int
@@ -137,7 +136,7 @@ class PublicClusters:
     def rule(self, bounds: Sequence[float]) -> GroupClipping | TensorsClippedAtGroupBound:
         """The step's clipping rule, from a public bound for each tensor (`mean_norm_bounds`)."""
         if len(bounds) != self.tensors:
-            raise ValueError(f"bounds must hold one for each of {self.tensors} tensors")
+            raise ValueError(f"bounds must hold {self.tensors} numbers, got {len(bounds)}")
         groups = clusters(bounds, count=self.count)
         made = TensorsClippedAtGroupBound if self.each_tensor_at_group_bound else GroupClipping
         return made(group_bounds(bounds, groups), groups)

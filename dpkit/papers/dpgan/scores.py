@@ -29,14 +29,14 @@ from dpkit.training.optimizers import Adam, descend
 
 
 def js_score(probabilities: ArrayLike) -> tuple[float, float]:
-    """Return the score in bits, between 0, where nothing is distinguished, and `tables.MOST`.
+    """Return the score in bits, from 0, where nothing is distinguished, to `tables.MOST`.
 
     And its standard error over the images. Of an image it is the JS divergence of Bernoulli(p) and
     Bernoulli(1/2): half the sum of the two's relative entropies to their mean. Smaller is better
     generated data: it describes a set of images, not its privacy.
 
     Args:
-        probabilities: what a discriminator says of each image, such as its chance to be real,
+        probabilities: a discriminator's answer for each image, such as its chance to be real,
             (images,).
 
     Raises:
@@ -162,8 +162,8 @@ def told_apart(
 
     Args:
         real, made: (images, channels, height, width), at least two of each.
-        settings: how it learns.
-        seed: its weights and batches.
+        settings: of its training.
+        seed: of its weights and batches.
 
     Returns:
         its chance to be real for each held-out real image, and for each held-out generated one.

@@ -1,4 +1,4 @@
-"""Algorithm 4: a few labelled images, and as many generated ones as one likes.
+"""Algorithm 4: a few labelled images, and any number of generated ones.
 
 The first classifier sees images. The second sees an image and its code, learns the first one's
 answers about generated images, and then labels generated images for the first. All of it works on
@@ -23,7 +23,7 @@ RATE = Adam(Constant(1e-3))
 
 @dataclass(frozen=True)
 class SemiSupervisedLearning:
-    """How both classifiers learn; the text gives `share` and `joins`, the rest is ours.
+    """Both classifiers' training; the text gives `share` and `joins`, the rest is ours.
 
     Raises:
         ValueError: a number is out of range.
@@ -47,7 +47,7 @@ class SemiSupervisedLearning:
 
     @property
     def joined_at(self) -> int:
-        """The first iteration of which the second classifier is a part."""
+        """The second classifier's first iteration."""
         return round(self.joins * self.iterations)
 
     def share_at(self, iteration: int) -> float:

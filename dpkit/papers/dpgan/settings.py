@@ -1,6 +1,6 @@
-"""What the paper ran, as its text and its public code say, and what a repaired run changes.
+"""The paper's runs, by its text and its public code, and the repaired run's changes.
 
-A step is one update of the critic, which is what is charged. An iteration is `critic_steps` of them
+A step is one update of the critic, which is charged. An iteration is `critic_steps` of them
 and one update of the generator (which the published snapshot of the loop has commented out). How
 long a run is follows, as published, from the noise and the code's own accountant (Table 7).
 """
@@ -56,7 +56,7 @@ MAX_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class DpganSettings:
-    """A run of Algorithm 1 or 3. `noise_multiplier` is z, as it is charged for each group.
+    """A run of Algorithm 1 or 3. `noise_multiplier` is z, as charged for each group.
 
     Noise of deviation z c_g is due on group g, clipped at c_g. With `noise_over_sqrt_batch` less is
     added, as in the code (see `noise_divisor`).
@@ -88,7 +88,7 @@ class DpganSettings:
     noise_over_sqrt_batch: bool = False
     moments: int | None = None  # of the code's accountant, where it says how long the run is
     max_steps: int = MAX_STEPS
-    chosen: str | None = None  # how the settings came about, where it is not as published
+    chosen: str | None = None  # origin of the settings, where not as published
 
     def __post_init__(self) -> None:
         checks.non_negative(noise_multiplier=self.noise_multiplier)
@@ -127,7 +127,7 @@ class DpganSettings:
 
     @property
     def noise_divisor(self) -> float:
-        """How many times smaller than z c_g the noise on the clipped sum is; 1 where it is right.
+        """z c_g over the noise on the clipped sum; 1 where it is right.
 
         The code clips g_i / B at c_g on each device of B examples, takes the mean of the devices'
         sums, which a record moves by c_g / devices, and adds noise of z c_g / sqrt(B devices): too
@@ -161,7 +161,7 @@ class DpganSettings:
         return tuple(noise * rule.bounds[group] for group in rule.groups)
 
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
-        """What `steps` steps really release (all that the run makes, by default).
+        """The true releases of `steps` steps (all of the run's, by default).
 
         All groups read one batch, so one record moves them together; the noise is what is added.
         Shuffled batches are priced under replace-one, by `ShuffledBatches.passes`.
@@ -177,14 +177,14 @@ class DpganSettings:
         return [found._replace(mechanism=Assuming(found.mechanism, self._parts.assumptions))]
 
     def poisson_ledger(self, *, public_size: int, steps: int) -> list[Release]:
-        """The same, shuffled batches taken as Poisson ones: an assumption, which it states."""
+        """The same with shuffled batches taken as Poisson ones, a stated assumption."""
         checks.whole(steps=steps)
         if not self.noise_multiplier > 0:
             return [Release(NoGuarantee("no noise is added"))] if steps else []
         return [Release(self._mechanism(public_size), steps)]
 
     def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:
-        """What the code charges: each group of a step as a release with its own batch."""
+        """The code's charge: each group of a step as a release with its own batch."""
         checks.whole(steps=steps)
         charge = self._sampled(self.noise_multiplier, public_size)
         return [Release(charge, steps * self.charged_groups)]
@@ -198,7 +198,7 @@ class DpganSettings:
         of Table 7 hinges on that one.)
 
         Raises:
-            ValueError: the settings have no `moments`, that is, are not as published; or as
+            ValueError: no `moments`, so not as published; or as
                 `dpkit.privacy.accountants.moments.exceeded_at`.
         """
         if self.moments is None:
@@ -227,7 +227,7 @@ class DpganSettings:
 
     def _clipping(self) -> GroupClipping | PublicBounds | PublicClusters:
         if isinstance(self.clipping, Unclipped):
-            raise ValueError("clipping must bound what a record moves, got Unclipped()")
+            raise ValueError("clipping must bound a record's gradient, got Unclipped()")
         return self.clipping
 
     def _mechanism(self, public_size: int) -> Mechanism:

@@ -1,4 +1,4 @@
-"""The paper's tables from stored runs, beside what is printed of them."""
+"""The paper's tables from stored runs, beside their printed cells."""
 
 from collections.abc import Mapping
 from math import log2
@@ -7,8 +7,8 @@ from typing import Any
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 from dpkit.papers.experiments.store import Shown, Stored, joined, mean, spread, values
 
-# What the text prints, as far as it is left: cells of Tables 2, 4 and 8 to 10 are lost, but for the
-# numbers that sentences repeat.
+# The text's surviving numbers: cells of Tables 2, 4 and 8 to 10 are lost, but for those that
+# sentences repeat.
 PRINTED: dict[str, dict[Any, Any]] = {
     # setting, thousands of labels -> accuracy; "" is the supervised baseline. Table 5, LSUN-L
     "table_5": {
@@ -48,7 +48,7 @@ def table_2(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]
 
     Args:
         stored: parts by name, from `experiments.store.load("dpgan", "table_2")`.
-        score: which of the stored scores, such as "inception" or "js".
+        score: one of the stored scores, such as "inception" or "js".
     """
     real = [stored["real"]["values"]] if "real" in stored else []
     return [
@@ -112,7 +112,7 @@ def table_9(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]
 
     Args:
         stored: parts by name, of "table_9" and, for the last configuration, of "table_2" together.
-        score: which of the stored scores.
+        score: one of the stored scores.
     """
     printed = PRINTED["table_9"] if score == "inception" else {}
     return [

@@ -26,7 +26,7 @@ SMALL_BATCH = 64  # on four devices
 
 
 class Configuration(NamedTuple):
-    """Which optimisations are on."""
+    """The optimisations that are on."""
 
     grouping: (
         str  # "tensors": none; "biases": all biases in one group; "clusters": Algorithm 2
@@ -66,7 +66,7 @@ def published(name: str, *, scale: str) -> DpganSettings:
 
 @cache
 def repaired(name: str, *, scale: str) -> DpganSettings:
-    """The same with its repairs, at the epsilon that is claimed: the least noise for as many steps.
+    """The same with its repairs, at the claimed epsilon: the least noise for as many steps.
 
     Groups clipped jointly and charged together, Poisson batches, the noise that is charged. Fixed
     bounds are the paper's number, of an example's own gradient.
@@ -86,7 +86,7 @@ def repaired(name: str, *, scale: str) -> DpganSettings:
 
 
 def matched(name: str, *, scale: str) -> DpganSettings:
-    """The same with its repairs, and noise with which it costs what the published run costs.
+    """The same with its repairs, and the noise at which it costs as much as the published run.
 
     Both are one Gaussian a step, whose multiplier is each part's over sqrt(parts). The published
     batches are shuffled, of which no amplification is proven: Poisson ones stand in for them.

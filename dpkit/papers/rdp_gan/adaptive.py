@@ -1,8 +1,8 @@
-"""Algorithm 2: noise that is lowered while training, as published and with its signal charged.
+"""Algorithm 2: noise lowered while training, as published and with its signal charged.
 
-As published, Theorem 4 adds up what each iteration is said to cost, and the test accuracy is read
-for free. Repaired, every noise multiplier is chosen from released values only, the accuracy is a
-noisy count that is charged, and a Renyi filter at one order, fixed beforehand, ends the run.
+As published, Theorem 4 adds up each iteration's stated cost, and the test accuracy is read for
+free. Repaired, every noise multiplier is chosen from released values only, the accuracy is a noisy
+count that is charged, and a Renyi filter at one order, fixed beforehand, ends the run.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ LARGEST_LOSS = {"digits": 25.0, "census": 20.0}  # C of Table II, batch 64
 
 
 class Tested(NamedTuple):
-    """One generator iteration: its noise and, where it was tested, what the rule saw."""
+    """One generator iteration: its noise and, if tested, the rule's input."""
 
     iteration: int
     noise: float
@@ -53,13 +53,13 @@ class PaperBudget:
     def of(cls, settings: RdpGanSettings, public_size: int, records: str) -> "PaperBudget":
         """The settings' target, with Table II's C for "digits" (MNIST) or "census" (Adult)."""
         if settings.target_epsilon is None:
-            raise ValueError("settings.target_epsilon is None: there is no budget to keep to")
+            raise ValueError("settings.target_epsilon must be a number > 0, got None")
         batch = settings.expected_batch_size
         moved = theorems.sensitivity(LARGEST_LOSS[records], batch_size=batch)
         return cls(settings.target_epsilon, settings, public_size, moved)
 
     def iteration(self, noise: float) -> bool:
-        """Whether Theorem 3's epsilon_g is still within the total; added if so."""
+        """Add Theorem 3's epsilon_g if it is within the total; return whether it is."""
         rate = sample_rate(self.settings.sampling, public_size=self.public_size)
         try:
             cost = theorems.theorem_2(
@@ -130,10 +130,10 @@ def tuned(
         step: one of the algorithm's.
         gan: updated in place.
         data: the private training set.
-        settings: with `tuning`; its noise schedule's value at 0 is where the noise starts.
+        settings: with `tuning`; the noise starts at its schedule's value at 0.
         correct: right answers in the test that the rule follows; out of data.public_size.
-        budget: what a run may still spend: it charges each generator iteration and each test of the
-            accuracy beforehand, or says False, charges nothing, and so ends the run.
+        budget: charges each generator iteration and each test of the accuracy beforehand, or says
+            False, charges nothing, and so ends the run.
         rng: batches, latents, all noise.
 
     Yields:
@@ -145,22 +145,20 @@ def tuned(
     """
     tuning = settings.tuning
     if tuning is None:
-        raise ValueError("settings.tuning is None: there is no rule to follow; use loop.train")
+        raise ValueError("settings.tuning must be a Tuning, got None; or use loop.train")
     repaired = isinstance(settings.noise, GradientNoise)
     if repaired and not tuning.count_noise > 0:
         raise ValueError(
-            "tuning.count_noise must be > 0: an accuracy read for free has no price"
+            "tuning.count_noise must be > 0: a count without noise has no finite epsilon"
         )
     if repaired and isinstance(budget, PaperBudget):
         raise ValueError(
-            "a run with noise on gradients needs a FilterBudget: Theorem 4 is no bound on what it "
-            "costs"
+            "budget must be a FilterBudget for noise on gradients, which Theorem 4 does not bound"
         )
     if (budget.settings, budget.public_size) != (settings, data.public_size):
         raise ValueError(
             f"budget must be made of the run's own settings and public_size {data.public_size}, "
-            f"got one of other settings, or of public_size {budget.public_size}: it would charge "
-            "another run's price"
+            f"got other settings, or public_size {budget.public_size}"
         )
     rows = Rows(data, rng=rng)
     rows.check_finite()

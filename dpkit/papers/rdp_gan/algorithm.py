@@ -1,11 +1,10 @@
 """The paper's two pairs of networks, the code's (fully connected) and the text's (convolutions);
 Algorithm 1, a step for each reading of where its noise goes, and a repaired one.
 
-Every step has one form: it updates `gan` in place and returns what it saw. `index` counts
-discriminator steps; every `discriminator_steps`-th also updates the generator. Noise is drawn even
-where its scale is 0, so that a run with noise and one without differ in nothing else; those of the
-loss value and the multiplicative form, which draw one number a step, also share all else that is
-drawn with one seed.
+Every step updates `gan` in place and returns its record. `index` counts discriminator steps; every
+`discriminator_steps`-th also updates the generator. Noise is drawn even at scale 0, so a run with
+noise and one without differ in nothing else; those of the loss value and the multiplicative form,
+which draw one number a step, also share all other draws of one seed.
 """
 
 import math
@@ -69,7 +68,7 @@ def loss_value_step(
     Args:
         gan: updated in place.
         features: the private batch, shape (batch, features).
-        labels: shape (batch,), int64; not looked at where settings.classes is 0.
+        labels: shape (batch,), int64; ignored where settings.classes is 0.
         now: settings (noise, networks, learning rates), index (number of this discriminator step,
             from 0), rng (latents and noise).
     """
@@ -253,7 +252,7 @@ def step_of(settings: RdpGanSettings) -> Step:
 
 
 def discriminator(settings: RdpGanSettings) -> nn.Module:
-    """Takes (inputs, labels), gives a logit each; initialised as torch does, from its global state.
+    """A network of (inputs, labels) to logits, initialised by torch from its global state.
 
     The sigmoid of text and code is part of the loss.
     """
@@ -276,7 +275,7 @@ def discriminator(settings: RdpGanSettings) -> nn.Module:
 
 
 def generator(settings: RdpGanSettings) -> nn.Module:
-    """Takes (latents, labels), gives `features` numbers each, before `shaped`."""
+    """A network of (latents, labels) to `features` numbers each, before `shaped`."""
     wide = settings.latent_size + settings.classes
     match settings.network:
         case Mlp(hidden):
@@ -293,7 +292,7 @@ def generator(settings: RdpGanSettings) -> nn.Module:
 
 
 def shaped(outputs: Tensor, parts: tuple[int, ...], *, rng: torch.Generator) -> Tensor:
-    """A generator's outputs as records: tanh, or each one-hot part softened after Gumbel noise.
+    """A generator's outputs as records: tanh, or one-hot parts softened after Gumbel noise.
 
     Args:
         outputs: (batch, features).

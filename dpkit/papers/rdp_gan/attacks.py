@@ -104,7 +104,7 @@ def own_weights_moved(one: StepTrace) -> float:
 
 
 def own_weights_reached(one: StepTrace) -> float:
-    """Whether the gradient of those weights is anything but 0: 1 or 0."""
+    """1 if the gradient of those weights is not 0, else 0."""
     return float(bool(one.after[f"{FIRST}.grad"][:, OWN].any()))
 
 
@@ -127,7 +127,7 @@ def direction(settings: RdpGanSettings, rng: np.random.Generator, trials: int) -
 
 @cache
 def repaired_shift() -> float:
-    """By how many deviations of its noise a record moves the repaired step's sum.
+    """A record's shift of the repaired step's sum, in deviations of its noise.
 
     The record's image is a corner of the domain. It is left out, as under add-remove.
     """
@@ -147,7 +147,7 @@ def repaired_shift() -> float:
 
 
 def whole_repaired_run(rng: np.random.Generator, trials: int) -> Scores:
-    """Likelihood ratios of the repaired main run, at the shift that its step is seen to have."""
+    """Likelihood ratios of the repaired main run, at its step's measured shift."""
     (release,) = main_run().repaired
     rate = REPAIRED.expected_batch_size / PUBLIC_SIZE
     return runs.poisson(rng, trials, shift=repaired_shift(), rate=rate, steps=release.count)

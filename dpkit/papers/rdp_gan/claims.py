@@ -1,8 +1,8 @@
-"""What the paper says of its noise, theorems, tables and remarks, each computed again.
+"""The paper's noise, theorems, tables and remarks, each computed again.
 
-The first claims measure what a step releases (`evidence`). Those on theorems and tables look at
-noisy loss values as if nothing else were released (`recomputed`): delta is 1e-5, adjacency
-add-remove. The last ones are of sentences on tables, beside their own cells and the stored runs.
+The first claims measure a step's release (`evidence`). Those on theorems and tables price noisy
+loss values as if nothing else were released (`recomputed`): delta is 1e-5, adjacency add-remove.
+The last ones compare sentences on tables with the tables' cells and the stored runs.
 """
 
 import math
@@ -74,7 +74,7 @@ NOISED = "g = sum(clip(g_i, C) for g_i in grads)\ng = (g + z * C * normal(shape)
 
 
 def gain(records: str) -> float:
-    """By how much the tuned noise is better than the exponential schedule, as printed."""
+    """The printed gain of the tuned noise over the exponential schedule."""
     printed = tables.PRINTED["accuracy"][records]
     return printed["ant"] - printed["exp"]
 
@@ -588,7 +588,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def main_run() -> MainRun:
-    """The run whose epsilon is claimed, and the repaired one."""
+    """The run of the claimed epsilon, and the repaired one."""
     half = repaired("digits", target_epsilon=0.5, public_size=60_000)
     ledgers = (one.ledger(public_size=60_000) for one in (SETTINGS, half))
     return MainRun("RDP-GAN", SETTINGS.target_epsilon or math.nan, *ledgers)

@@ -1,4 +1,4 @@
-"""Measurements of what each reading of the paper's noise does to training, on the digits."""
+"""Measured effects on training of each reading of the paper's noise, on the digits."""
 
 from collections.abc import Iterator
 from copy import deepcopy

@@ -1,7 +1,7 @@
-"""Which runs each table and figure rests on, at the paper's scale and at a reduced one.
+"""The runs behind each table and figure, at the paper's scale and at a reduced one.
 
-Each run is one part, stored by itself. Beside the paper's own are runs of Table IV whose scores are
-odd, with one or two things changed: what made them so.
+Each run is one part, stored by itself. Beside the paper's own are runs of Table IV with
+odd scores and one or two changes, to find the cause.
 """
 
 import math
@@ -78,16 +78,16 @@ def judged(
     by_digit: bool = False,
     samples: bool = False,
 ) -> Part:
-    """One method trained with one seed on one task, and what it generates judged.
+    """One method trained with one seed on one task, and its records judged.
 
-    Its settings say how long it may be and so what it costs, whatever was stored.
+    Its settings decide its length and cost, whatever was stored.
 
     Args:
-        key: what the tables call it.
+        key: its name in the tables.
         records: "digits" or "census".
         settings: a GAN is trained with these in the records' form, and by digit without labels.
         seed, scale, device, progress: as `plan_runs`.
-        kept: iterations that are judged, beside the last.
+        kept: judged iterations, beside the last.
         by_digit: a GAN for each digit, as in the code.
         samples: store some images of the last iteration.
     """
@@ -149,7 +149,7 @@ def _whole(
 def _iterations(
     run: Run, gan: Gan, data: Data, wanted: RdpGanTask, settings: RdpGanSettings
 ) -> Iterator[tuple[int, float]]:
-    """Train; after each iteration of the generator, how many there were, and its noise."""
+    """Train; yield the number of each generator iteration, and its noise."""
     step = algorithm.step_of(settings)
     each = settings.discriminator_steps
     if settings.tuning is None:
@@ -183,7 +183,7 @@ def _iterations(
 def _by_digit(
     run: Run, wanted: RdpGanTask, settings: RdpGanSettings, kept: set[int]
 ) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
-    """As in the code: a GAN for each digit, trained apart; what all ten generate, together."""
+    """As in the code: a GAN for each digit, trained apart; the records of all ten."""
     found: dict[int, list[np.ndarray]] = {i: [] for i in kept}
     curves = []
     for digit in range(10):
@@ -377,7 +377,7 @@ def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> RdpGanSe
 
 
 def _real(records: str, scale: str) -> Part:
-    """Real records, scored like generated ones: what could be reached."""
+    """Real records, scored like generated ones: the best to expect."""
 
     def compute() -> Result:
         wanted = task(records, scale=scale)

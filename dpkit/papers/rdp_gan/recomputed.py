@@ -1,7 +1,7 @@
-"""The numbers behind the claims: the paper's formulas beside what the kit proves.
+"""The numbers behind the claims: the paper's formulas beside the kit's proofs.
 
-Both are of the Gaussian releases of the paper's own proofs (eq. 25, add-remove), as if noisy loss
-values were all that is released; the last functions are of the proof of Theorem 1. Delta is 1e-5
+Both are of the Gaussian releases of the paper's own proofs (eq. 25, add-remove), as if only noisy
+loss values were released; the last functions are of the proof of Theorem 1. Delta is 1e-5
 throughout, epsilons are in nats.
 """
 
@@ -41,7 +41,7 @@ def _setting(sample_rate: float, sensitivity: float) -> TheoremSetting:
 
 
 class StatedColumn(NamedTuple):
-    """One cell of Table II: a data set at a batch size, its C and what is printed for C / |X|."""
+    """One cell of Table II: a data set at a batch size, its C and the printed C / |X|."""
 
     data: str
     batch: int
@@ -57,7 +57,7 @@ class StatedColumn(NamedTuple):
 
     @property
     def setting(self) -> TheoremSetting:
-        """What the paper's theorems ask for, but for the noise."""
+        """The arguments of the paper's theorems, but for the noise."""
         return _setting(self.batch / self.size, self.sensitivity)
 
     def release(self, noise_std: float) -> SampledGaussian:

@@ -2,8 +2,8 @@
 
 A ledger of a thousand different noises takes an accountant seconds, so the search goes from rough
 to true: first on a few groups of noises, each group as one effective noise, at last on the ledger
-itself, where every release is priced as it is. What is returned was itself priced so, at or under
-the target; a rough price only says where to look.
+itself, where every release is priced as it is. The result was itself priced so, at or under the
+target; a rough price only guides the search.
 """
 
 import math
@@ -27,16 +27,16 @@ ROUGH = (6, 32)  # groups of noises that are priced as one, the rougher first
 LARGEST_STEP = 3.0  # of log(start), while nothing is known of the other side
 ROUNDS = 80  # of a search, at most
 
-OneRelease = Callable[[float], Mechanism]  # what one release with that noise multiplier is
+OneRelease = Callable[[float], Mechanism]  # noise multiplier -> one release
 
 
 class Solved(NamedTuple):
-    """A schedule's start and length, and what they cost.
+    """A schedule's start and length, and their cost.
 
-    start: noise multiplier that the schedule was made with, or begins with.
+    start: the schedule's noise multiplier, or its first.
     guarantee: the accountant's, of every release: epsilon at or under the target. By `pld.epsilon`,
         `lower` is proven too.
-    iterations: how many, each of `releases_each` releases.
+    iterations: number, each of `releases_each` releases.
     """
 
     start: float
@@ -127,9 +127,9 @@ def initial_noise(
     if not found.max() < MOST / (1 + 2 * tolerance):
         raise ValueError(
             f"no start of the schedule meets epsilon {target_epsilon} with noise multipliers in "
-            f"[{checks.short(LEAST)}, {checks.short(MOST)}]: from {checks.short(found.max())} to "
-            f"{checks.short(found.min())} they are not enough; let the noise fall less, take fewer "
-            "iterations or a higher target_epsilon"
+            f"[{checks.short(LEAST)}, {checks.short(MOST)}], got {checks.short(found.max())} to "
+            f"{checks.short(found.min())}; let the noise fall less, take fewer iterations or a "
+            "higher target_epsilon"
         )
     if not found.min() > LEAST * (1 + 2 * tolerance):
         raise ValueError(
@@ -200,7 +200,7 @@ def iterations_within(
 def _grouped(
     noises: Floats, groups: int, release: OneRelease, releases_each: int
 ) -> list[Release]:
-    """About what the noises cost: each group of like ones as the mean of their 1 / z^2.
+    """The noises' approximate cost: each group of like ones as the mean of their 1 / z^2.
 
     To leading order in 1 / z a Gaussian release costs in proportion to it, sampled or not, so the
     groups have equal shares of its sum: all of the cheapest releases become one group.

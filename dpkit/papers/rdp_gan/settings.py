@@ -1,4 +1,4 @@
-"""What the paper ran, in every reading of where its noise goes, and what a repaired run changes.
+"""The paper's runs, in every reading of its noise's place, and the repaired run's changes.
 
 `Tuning` is Algorithm 2's rule: less noise whenever the test accuracy stops improving (eqs. 17, 18).
 """
@@ -20,7 +20,7 @@ from dpkit.training.optimizers import Adam
 
 @dataclass(frozen=True)
 class Tuning:
-    """When to test, and by how much to lower the noise.
+    """The times of tests, and the factor that lowers the noise.
 
     Args:
         factor: k in (0, 1], by which the noise is multiplied.
@@ -63,8 +63,8 @@ DISCRIMINATOR_STEPS, GENERATOR_STEPS = 5, 1_000  # n_d and n_g, section V-A2
 SIGMA = 10.0  # section V-E: what a total epsilon of 0.5 over 1,000 iterations is said to need
 
 
-# Each class below says where noise enters a step, how much at each generator iteration, and what
-# that guarantees.
+# Each class below gives the place of a step's noise, its size at each generator iteration, and its
+# guarantee.
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class GradientNoise:
 
     @property
     def rule(self) -> FlatClipping:
-        """Clips, and answers the sensitivity."""
+        """The clipping rule, with its sensitivity."""
         return FlatClipping(self.max_grad_norm)
 
     def ledger(
@@ -179,21 +179,20 @@ class RdpGanSettings:
     """A run of Algorithm 1 (with `tuning`: Algorithm 2). Iterations are the generator's.
 
     Args:
-        noise: where it enters, and how much.
-        sampling: how a batch is drawn.
+        noise: its place and size.
+        sampling: of a batch.
         generator_optimizer, discriminator_optimizer: update rules; schedules count iterations.
-        target_epsilon: total that the run is said, or proven, to stay within; None where no
-            privacy is meant.
+        target_epsilon: the run's stated, or proven, total; None without privacy.
         discriminator_steps: n_d.
         iterations: n_g.
         network: architecture of both networks.
-        features: numbers a record has as network input.
-        classes: labels that both networks are given; 0 where a record has none.
+        features: numbers of a record as network input.
+        classes: labels of both networks; 0 where a record has none.
         parts: sizes of a record's one-hot parts; empty for images in [-1, 1].
         tuning: Algorithm 2's rule, if the noise follows it.
         generator_decay: of the average of the generator's weights, if that is released.
-        label_scale: what stands for 1 in the discriminator's one-hot label.
-        chosen: how the settings came about, where it is not as published.
+        label_scale: value in place of 1 in the discriminator's one-hot label.
+        chosen: origin of the settings, where not as published.
     """
 
     noise: UnprovenNoise | GradientNoise
@@ -220,7 +219,7 @@ class RdpGanSettings:
         return self.sampling.expected_batch_size
 
     def ledger(self, *, public_size: int, iterations: int | None = None) -> list[Release]:
-        """What `iterations` iterations really release (all of the settings', by default).
+        """The true releases of `iterations` iterations (all of the settings', by default).
 
         Raises:
             ValueError: the noise is tuned while training, so that no list made beforehand holds

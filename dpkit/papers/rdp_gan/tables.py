@@ -1,10 +1,10 @@
 """Tables and figures of the paper, from stored runs.
 
-What is printed in the paper stands in `PRINTED`; every other number is of a stored run, or of the
-formulas. A stored run has `scores` at the iterations that the tables ask for; by reading:
+`PRINTED` holds the paper's numbers; every other one is of a stored run, or of the formulas. A
+stored run has `scores` at the tables' iterations; by reading:
 
-* loss value: noise on the value changes nothing, so that a schedule decides no more than where the
-  one run ends, and each column reads the same run at the iteration that is printed for it;
+* loss value: noise on the value changes nothing: a schedule only decides the end of the one run,
+  and each column reads the same run at its printed iteration;
 * repaired: each schedule is a separate run.
 """
 
@@ -243,7 +243,7 @@ def figure_5(stored: Stored) -> dict[str, tuple[list[int], list[float]]]:
 
 
 def figure_7(stored: Stored, attribute: int) -> dict[str, list[float]]:
-    """The PMF of one attribute in what each method generates, mean over seeds."""
+    """The PMF of one attribute in each method's records, mean over seeds."""
     pmfs = {
         title: [one[attribute] for one in _scores(stored, key, "pmf")]
         for title, key in METHODS

@@ -1,6 +1,6 @@
-"""What is generated, from which records, and how it is scored: MNIST's digits, Adult's records.
+"""The tasks, their records and their scores: MNIST's digits, Adult's records.
 
-Scores look at private or held-out records without noise: they describe the method, and are not
+Scores read private or held-out records without noise: they describe the method, and are not
 released with a model (see each one's note). A column's codes are integers 0 .. size - 1; a table's
 codes have shape (rows, columns).
 """
@@ -36,10 +36,10 @@ CHANGES: dict[str, dict[str, Any]] = {  # fields of Settings that follow from th
 
 
 class RdpGanTask(NamedTuple):
-    """Records as network input, and what a generated set is worth.
+    """Records as network input, and the scores of a generated set.
 
-    accuracy: the paper's: the share of generated records that a classifier trained on real ones
-        answers as they were asked for (digits), or as they say themselves (income).
+    accuracy: the paper's: share of generated records that a classifier trained on real ones labels
+        as they were asked for (digits), or as they state (income).
     judge: named scores of generated records (images in [-1, 1] with the labels asked for, or
         codes) on which nothing private may rest.
     correct: right answers of a simple classifier, trained on generated records, about the private
@@ -60,7 +60,7 @@ def task(name: str, *, scale: str) -> RdpGanTask:
 
     Raises:
         ValueError: name is neither "digits" nor "census".
-        DataNotFound: the real data is not here.
+        DataNotFound: the real data is missing.
     """
     checks.one_of(("digits", "census"), name=name)
     return (_digits if name == "digits" else _census)(scale)
@@ -77,7 +77,7 @@ def _digits(scale: str) -> RdpGanTask:
         return float((own.predict(images) == labels).mean())
 
     def judge(images: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-        """The paper's accuracy, a classifier's that learned from the images, their variety."""
+        """The paper's accuracy, that of a classifier trained on the images, their variety."""
         learned, _ = classifier_accuracy(images, labels, held_out, test.labels)
         return {
             "accuracy": accuracy(images, labels),
@@ -169,7 +169,7 @@ def _census(scale: str) -> RdpGanTask:
 
 
 def _tensor(features: np.ndarray) -> torch.Tensor:
-    """Of torch's default type, which the networks have."""
+    """A tensor of torch's default type, as the networks'."""
     return torch.from_numpy(features).to(torch.get_default_dtype())
 
 
@@ -188,9 +188,7 @@ def pmf(codes: ArrayLike, size: int) -> Floats:
     column = np.asarray(codes)
     given = column.ndim == 1 and column.size > 0 and column.dtype.kind in "iu"
     if not (given and column.min() >= 0 and column.max() < size):
-        raise ValueError(
-            f"codes must be a column of integers in 0 .. {size - 1}, got {column}"
-        )
+        raise ValueError(f"codes must be a column of integers in 0..{size - 1}, got {column}")
     return np.bincount(column, minlength=size) / column.size
 
 
@@ -241,7 +239,7 @@ def classifier_accuracy(
     test_features: np.ndarray,
     test_labels: np.ndarray,
 ) -> tuple[float, float]:
-    """Train a logistic regression on one table; return how well it does on another, in [0, 1].
+    """Train a logistic regression on one table; return its accuracy on another, in [0, 1].
 
     The share of rows whose label is predicted; and, balanced, the mean over the test's labels of
     the share of their rows that are predicted: 1 / labels for a constant prediction.

@@ -1,6 +1,6 @@
 """The paper's theorems as printed: claims, not certified bounds.
 
-`claims.py` compares them with what `dpkit.privacy` proves of the same releases. Delta is the
+`claims.py` compares them with the proofs of `dpkit.privacy` for the same releases. Delta is the
 paper's throughout, epsilons are in nats, noise is a standard deviation in the unit of the loss.
 """
 
@@ -14,7 +14,7 @@ BEST_ORDER = 2.0  # order^2 / (order - 1) is least there: Theorem 1 names no ord
 
 
 class TheoremSetting(TypedDict):
-    """What Theorems 2 to 4 ask for beside the order and the noise."""
+    """The arguments of Theorems 2 to 4 beside the order and the noise."""
 
     sample_rate: float
     sensitivity: float
@@ -27,7 +27,7 @@ class ConditionFails(ValueError):
 
 
 def sensitivity(largest_loss: float, *, batch_size: int) -> float:
-    """Eq. 13: C / |X|, how far one record is said to move the mean loss of a batch.
+    """Eq. 13: C / |X|, one record's stated shift of the mean loss of a batch.
 
     Args:
         largest_loss: C > 0, a bound on one example's loss. The paper measures it on the private
@@ -74,7 +74,7 @@ def lemma_1_divergence(renyi_epsilon: float, *, order: float, releases: int) -> 
 def condition_of_theorem_2(
     renyi_epsilon: float, *, discriminator_steps: int, delta: float
 ) -> bool:
-    """Whether log(1 / delta) >= eps^2 n_d, eps the Renyi epsilon of one discriminator step."""
+    """Return True if log(1 / delta) >= eps^2 n_d, eps the Renyi epsilon of one step."""
     checks.non_negative(renyi_epsilon=renyi_epsilon)
     return discriminator_steps <= most_steps(renyi_epsilon, delta=delta)
 
@@ -198,7 +198,7 @@ def noise_for(
 def moments_accountant_epsilon(
     noise_std: float, *, sample_rate: float, discriminator_steps: int, delta: float
 ) -> float:
-    """Eq. 23: 2 q sqrt(n_d log(1 / delta)) / s, what the paper compares Theorem 3 with.
+    """Eq. 23: 2 q sqrt(n_d log(1 / delta)) / s, the paper's baseline of Theorem 3.
 
     The order of Abadi et al. 2016, Theorem 1, with 2 for its unnamed constant and the sensitivity
     left out, as the paper says. Neither a bound nor what a moments accountant computes.

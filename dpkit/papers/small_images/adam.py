@@ -1,4 +1,4 @@
-"""Section 3.2.1 in numbers: what the clip norm changes in the updates of DP-Adam.
+"""Section 3.2.1 in numbers: the clip norm's effect on the updates of DP-Adam.
 
 The same examples and the same noise draws, once clipped at C and once at C', each with noise z C.
 Where every gradient is longer than both, the released means are proportional, and Adam divides its

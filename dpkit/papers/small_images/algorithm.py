@@ -70,8 +70,8 @@ def step(
     Its gradient over all of the critic's parameters is clipped, the sum noised once, and divided by
     `settings.divisor`.
 
-    The private batch, images (batch, 1, side, side) in [-1, 1], may be empty; labels are not looked
-    at. The index is of critic steps; rng draws latents, places between real and fake, and noise.
+    The private batch, images (batch, 1, side, side) in [-1, 1], may be empty; labels are
+    ignored. The index counts critic steps; rng draws latents, places between real and fake, noise.
     """
     assert isinstance(settings.clipping, FlatClipping)
     generator_loss = _update_generator(gan, settings, index, rng)
@@ -116,7 +116,7 @@ def plain_step(
 
 
 def step_of(settings: SmallImagesSettings) -> Step:
-    """The step for what is clipped, or for what is not."""
+    """The step for the settings' clipping, or for none."""
     return plain_step if isinstance(settings.clipping, Unclipped) else step
 
 
@@ -136,7 +136,7 @@ def generate(
 class WatchedNorms(NamedTuple):
     """The critic on some real images. It describes private data: do not release it."""
 
-    losses: Tensor  # (images,) what the critic minimises
+    losses: Tensor  # (images,) minimised by the critic
     # (images,) L2 norm of each example's gradient over all parameters
     norms: Tensor
 

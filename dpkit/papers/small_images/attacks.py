@@ -1,9 +1,9 @@
 """Attacks on the paper's runs over shuffled batches, on the prior work of its section 3.1, and on
 the repaired run.
 
-A record that is left out in place, as if its gradient were 0, is a replaced one; and where batches
-are Poisson that costs what they cost under add-remove. So what is measured of it may be compared
-both with what is proven under replace-one and with what the paper's accountant charges.
+A record left out in place, as if its gradient were 0, is a replaced one; with Poisson batches it
+costs as much as under add-remove. So its measured epsilon may be compared both with the proof under
+replace-one and with the charge of the paper's accountant.
 """
 
 from collections.abc import Callable
@@ -39,12 +39,12 @@ from dpkit.privacy import Adjacency, Guarantee, pld, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
-THRESHOLDS = 200  # that are tried
+THRESHOLDS = 200  # to try
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """Bound epsilon of `times` parts, independent and alike, by how many score above a threshold.
+    """Bound epsilon of `times` independent, equal parts by their number above a threshold.
 
     Limits of one part's error rates, from scores of single parts, are limits of the binomial
     numbers of a whole run's parts: P(at least k of n) grows with the probability of one. So what is
@@ -76,9 +76,7 @@ class Repeated:
         """Bound epsilon of a run from the scores of single parts, (trials,) in each world."""
         delta, confidence = check_asked(delta, confidence, adjacency)
         if min(len(np.atleast_1d(world)) for world in (absent, present)) < 2:  # pyright: ignore
-            raise ValueError(
-                "absent and present must hold at least 2 scores each, to choose by one"
-            )
+            raise ValueError("absent and present must hold at least 2 scores each, got fewer")
         first, rest = split(absent, present, share=CHOOSING, rng=rng)
         tried = np.quantile(
             np.concatenate(first), np.linspace(0, 1, THRESHOLDS), method="nearest"
@@ -123,7 +121,7 @@ OTHERS, CAPACITY = 3, 8
 
 @cache
 def shift(settings: SmallImagesSettings) -> float:
-    """How far a white image moves what a step of the kit noises, in deviations of the noise."""
+    """A white image's shift of a step's noised sum, in deviations of the noise."""
     settings = replace(settings, capacity=CAPACITY)
     new = algorithm.new_gan(settings, seed=WEIGHTS_SEED, device=torch.device("cpu"))
     rng = torch.Generator().manual_seed(IMAGES_SEED)
@@ -138,7 +136,7 @@ def shift(settings: SmallImagesSettings) -> float:
 
 
 def clipped_mean_shift(run: BeaulieuJones) -> float:
-    """How far a long gradient moves the clipped mean, in deviations of the noise that is added.
+    """A long gradient's shift of the clipped mean, in deviations of the added noise.
 
     The batch's other gradients are C long and lie opposite; in a batch of one, the record stands in
     the place of one of them.

@@ -1,4 +1,4 @@
-"""What the paper says about its runs, of DP-Adam, of libraries, and of the work before it.
+"""The paper's statements on its runs, DP-Adam, libraries, and prior work, computed again.
 
 All epsilons by the paper's own method: RDP of the Poisson sampled Gaussian, the classic conversion,
 the orders of its code, delta 1e-5, add-remove, except where a claim says otherwise.
@@ -102,13 +102,13 @@ def adam_difference(first: float, second: float, eps: float = ADAM_EPS) -> float
 
 
 def by_eps() -> Curve:
-    """How far updates at C 0.1 are from those at C 1, by Adam's eps."""
+    """The distance of updates at C 0.1 from those at C 1, by Adam's eps."""
     eps = [0.0, *10.0 ** np.arange(-12, -1)]
     return curve(eps, partial(adam_difference, 1.0, 0.1), "Adam's eps", "relative difference")
 
 
 def by_norm() -> Curve:
-    """How far updates are from those at C 1, by clip norm: alike between eps and the gradients."""
+    """Distances of updates from those at C 1, by clip norm: alike between eps and the gradients."""
     norms = 10.0 ** np.arange(-8, 2.1, 0.5)
     return curve(norms, partial(adam_difference, 1.0), "clip norm", "relative difference")
 
@@ -120,7 +120,7 @@ PUBLISHED, BEFORE_2018 = BeaulieuJones(), BeaulieuJones(noise_times_norm_squared
 
 @cache
 def charged() -> float:
-    """What Beaulieu-Jones et al. charge for their published run."""
+    """Beaulieu-Jones et al.'s charge for their published run."""
     return epsilon(PUBLISHED.claimed_ledger())
 
 
@@ -143,7 +143,7 @@ def claim(
     stated: float | None = None,
     **more: Any,
 ) -> Claim:
-    """A claim of this paper: "equals" where it states a value, "computed" where it says nothing."""
+    """A claim of this paper: "equals" a stated value, "computed" without one."""
     kind: Kind = "equals"
     if stated is None:
         kind = "in words" if "believed" in more else "computed"
@@ -151,7 +151,7 @@ def claim(
 
 
 def at_40_epochs(noise: float) -> Claim:
-    """What a run of Figure 2 costs in the end."""
+    """The final cost of a run of Figure 2."""
     return claim(
         f"epsilon-at-40-epochs-{noise}",
         "text: section 3.2.2, Figure 2; code: compute_renyi_privacy, experiments/figure_2.sh",
@@ -165,7 +165,7 @@ def at_40_epochs(noise: float) -> Claim:
 
 
 def xie(noise_std: int) -> Claim:
-    """What their script's line gives."""
+    """The value of their script's line."""
     return claim(
         f"xie-epsilon-{noise_std}",
         "text: section 3.1 (how noise scales with the bound is not written); code of Xie et al.: "
@@ -455,6 +455,6 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def main_run() -> MainRun:
-    """The run whose epsilon is claimed, and the repaired one."""
+    """The run of the claimed epsilon, and the repaired one."""
     ledgers = (one.ledger(public_size=PUBLIC_SIZE) for one in (SETTINGS, REPAIRED))
     return MainRun("Small images", spent(0.5), *ledgers)

@@ -1,7 +1,7 @@
-"""What is run for the figures: curves of inception score against epsilon, all on MNIST.
+"""The figures' runs: curves of inception score against epsilon, all on MNIST.
 
-The plan `common` holds what all three figures show: the run that they share, the non-private level,
-and a repaired run. At reduced scale networks are smaller (capacity 16, in Figure 3 as it says) and
+The plan `common` holds the parts of all three figures: the shared run, the non-private level, and a
+repaired run. At reduced scale networks are smaller (capacity 16, in Figure 3 as it says) and
 runs end after `settings.REDUCED_STEPS` steps, Figure 3's after `REDUCED_STEPS_BY_CAPACITY`; data,
 batches, noise and scores are the same.
 """
@@ -38,7 +38,7 @@ IMAGES = 9_984  # generated images of a score, as in the public code
 CHECKPOINT_EVERY = 250  # steps
 # Private images on which the critic is looked at, the first ones
 WATCHED = 1_024
-SHOWN = 100  # generated images that are kept to be looked at
+SHOWN = 100  # generated images to keep as samples
 # Images of a point's score
 SCORED = {"paper": IMAGES, "reduced": IMAGES, "small": 200}
 COLUMNS = (
@@ -125,7 +125,7 @@ class FidCurve(NamedTuple):
         return sorted({*range(self.every, steps, self.every), steps})
 
     def compute(self) -> Result:
-        """Train and judge, going on where an interrupted run stopped, and say what it cost.
+        """Train and judge, resume an interrupted run, and return the cost.
 
         Values: `curve`, a list for each of `COLUMNS`; of the last point the epsilons, and in which
         sense they hold; `accuracy` of the classifier behind the scores. Gradient norms, losses and
@@ -196,7 +196,7 @@ class FidCurve(NamedTuple):
         return self.prices({"steps": spent(self.run.checkpoint())})
 
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Price a run's steps, by the paper's accounting and by what is proven.
+        """Price a run's steps, by the paper's accounting and by proof.
 
         Where the values have a curve, each of its points is priced, too.
 

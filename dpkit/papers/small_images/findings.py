@@ -1,4 +1,4 @@
-"""Verdicts on what section 3.2 and the discussion find in Figures 1 to 3, from stored runs.
+"""Verdicts on the findings of section 3.2 and the discussion, from stored runs.
 
 A finding compares plateaus (`tables.plateau`) at equal numbers of steps: means over seeds, and the
 interval of their difference by Student's t, with the sample variance pooled over the values that
@@ -105,7 +105,7 @@ def findings(figure_1: Stored, figure_2: Stored, figure_3: Stored) -> list[Findi
 
 
 class _Plateaus:
-    """The plateaus of a figure's runs by value, and how far their means are known."""
+    """The plateaus of a figure's runs by value, and their means' precision."""
 
     def __init__(self, stored: Stored, prefix: str, value: Any) -> None:
         curves: dict[float, list[Mapping[str, Any]]] = {}
@@ -143,7 +143,7 @@ class _Plateaus:
         return quantile * self.deviation * sqrt(counts)
 
     def apart(self, first: float, second: float, *, pairs: int = 1) -> tuple[float, float]:
-        """The interval of how far the first plateau is above the second; endless if unknown."""
+        """The interval of the first plateau's lead over the second; endless if unknown."""
         wide = self.spread(first, second, pairs=pairs)
         difference = self.mean(first) - self.mean(second)
         return (-inf, inf) if wide is None else (difference - wide, difference + wide)

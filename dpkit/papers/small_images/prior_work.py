@@ -1,4 +1,4 @@
-"""The prior work that section 3.1 of the paper reviews: what was charged, what is guaranteed.
+"""The prior work of the paper's section 3.1: its charges and its guarantees.
 
 dpGAN (Zhang, Ji, Wang 2018) has its own package; here are only the two factors of it that section
 3.1 names.
@@ -68,7 +68,7 @@ class Xie:
         return 2 * rate * sqrt(self.steps_times_log) / self.noise_multiplier
 
     def ledger(self, *, size: int, iterations: int = 1) -> list[Release]:
-        """What one GAN releases in `iterations`, if batches are Poisson and c_g holds.
+        """The releases of one GAN in `iterations`, if batches are Poisson and c_g holds.
 
         c_g must bound each example's gradient in L2 norm. Batch normalisation in the critic, as in
         part of the code, mixes the examples' gradients, and nothing is guaranteed.
@@ -121,7 +121,7 @@ class BeaulieuJones:
 
     @property
     def true_noise_multiplier(self) -> float:
-        """Noise over the farthest that one record moves the clipped mean: z / 2."""
+        """Noise over one record's largest shift of the clipped mean: z / 2."""
         noise = self.noise_multiplier
         if self.noise_times_norm_squared:
             noise *= self.max_grad_norm
@@ -148,7 +148,7 @@ class BeaulieuJones:
         return [Release(step, self.steps)]
 
     def ledger(self, *, adjacency: Adjacency = "add-remove") -> list[Release]:
-        """What is proven: `worst_case_ledger`, or the theorem's bound under replace-one."""
+        """The proven ledger: `worst_case_ledger`, or the theorem's bound under replace-one."""
         checks.one_of(("add-remove", "replace-one"), adjacency=adjacency)
         if adjacency == "add-remove":
             return self.worst_case_ledger()
@@ -157,7 +157,7 @@ class BeaulieuJones:
 
 
 def clipped_mean_moves(*, batch_size: int = 100) -> float:
-    """How far one record moves a clipped mean, over C: a batch of equal examples and a long one.
+    """One record's shift of a clipped mean, over C: equal examples and a long one.
 
     The other `batch_size` - 1 gradients are C, the record's is 3 `batch_size` C, or the opposite of
     it in its place, so that both means are longer than C.

@@ -1,6 +1,6 @@
-"""What the paper ran, as its text and its public code say, and what a repaired run changes.
+"""The paper's runs, by its text and its public code, and the repaired run's changes.
 
-A step is one update of the critic, which is what is charged.
+A step is one update of the critic, which is charged.
 """
 
 from dataclasses import dataclass, replace
@@ -46,22 +46,22 @@ class SmallImagesSettings:
         clipping: of an example's whole critic gradient, that of
             D(fake_i) - D(real_i) + penalty_weight (|grad D(x_i)| - 1)^2.
         noise_multiplier: 0 adds no noise.
-        sampling: how batches are drawn (see `divisor`).
+        sampling: of batches (see `divisor`).
         target_delta: in (0, 1).
         critic_optimizer, generator_optimizer: DP-Adam's update, and that of the generator.
         capacity: filters of the critic's first convolution; they double twice.
         max_steps: critic steps at most.
-        target_epsilon: what ends a run earlier; None, as published, where only steps do.
+        target_epsilon: ends a run earlier; None, as published, where only steps do.
         critic_steps: for each step of the generator, which comes first.
         penalty_weight: of the gradient penalty.
         latent_size: of the generator's normal latent.
         side: of an image, in pixels, at least 8, as three convolutions halve it; images in [-1, 1].
         generator_decay: of the average of the generator's weights, if that is released; in [0, 1).
-        chosen: how the settings came about, where it is not as published.
+        chosen: origin of the settings, where not as published.
 
     Raises:
-        ValueError: a number is out of range, clipping is of another kind, or noise is added to what
-            is not clipped.
+        ValueError: a number is out of range, clipping is of another kind, or noise is added
+            without clipping.
     """
 
     clipping: FlatClipping | Unclipped
@@ -91,7 +91,7 @@ class SmallImagesSettings:
             checks.non_negative(generator_decay=self.generator_decay)
             if not self.generator_decay < 1:
                 raise ValueError(
-                    f"generator_decay must lie in [0, 1), 1 excluded, got {self.generator_decay}"
+                    f"generator_decay must lie in [0, 1), got {self.generator_decay}"
                 )
         if not isinstance(self.clipping, FlatClipping | Unclipped):
             raise ValueError(
@@ -101,8 +101,8 @@ class SmallImagesSettings:
             checks.positive(target_epsilon=self.target_epsilon)
         if self.noise_multiplier > 0 and isinstance(self.clipping, Unclipped):
             raise ValueError(
-                f"noise_multiplier is {self.noise_multiplier} clip norms, but nothing is clipped: "
-                "give FlatClipping, or a noise_multiplier of 0"
+                f"noise_multiplier must be 0 without clipping, got {self.noise_multiplier}; "
+                "or give FlatClipping"
             )
 
     @property
@@ -111,7 +111,7 @@ class SmallImagesSettings:
         return self.sampling.expected_batch_size
 
     def divisor(self, batch_size: int) -> int:
-        """What a batch's noised sum is divided by.
+        """The divisor of a batch's noised sum.
 
         Its own size, as published, where that is public; the expected one where the size
         reveals who was drawn.
@@ -127,7 +127,7 @@ class SmallImagesSettings:
         return self.noise_multiplier * self.clipping.sensitivity("add-remove")
 
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
-        """What `steps` steps really release (all that are allowed, by default).
+        """The true releases of `steps` steps (all that are allowed, by default).
 
         Shuffled batches are priced by their passes (`ShuffledBatches.passes`), under replace-one;
         `claimed_ledger` takes the batches to be Poisson, and says so.
@@ -149,7 +149,7 @@ class SmallImagesSettings:
         ]
 
     def claimed_ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
-        """What the published code charges: a Poisson release a step, at the rate batch / size.
+        """The published code's charge: a Poisson release a step, at the rate batch / size.
 
         Raises:
             ValueError: no noise is added, a batch is larger than public_size, or steps is not an
@@ -246,7 +246,7 @@ def reduced(
 ) -> SmallImagesSettings:
     """The same run on the same MNIST for a machine without accelerator: smaller and shorter.
 
-    What has a target epsilon gets the noise that `REDUCED_STEPS` steps need.
+    With a target epsilon it gets the noise that `REDUCED_STEPS` steps need.
     """
     smaller = replace(settings, max_steps=steps, capacity=capacity)
     if settings.target_epsilon is None:
@@ -274,7 +274,7 @@ def settings_of(plan: str, *, scale: str) -> dict[str, SmallImagesSettings]:
     """The runs of "common" or of a figure by name; of a figure without those in `common`.
 
     Raises:
-        ValueError: plan or scale is another word.
+        ValueError: an unknown plan or scale.
     """
     checks.one_of(("common", *FIGURES), plan=plan)
     checks.one_of(SCALES, scale=scale)

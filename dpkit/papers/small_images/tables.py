@@ -1,4 +1,4 @@
-"""Figures 1 to 3 as rows, from stored runs: where each curve ends, and where it breaks off."""
+"""Figures 1 to 3 as rows, from stored runs: each curve's end and break-off."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil
@@ -17,7 +17,7 @@ REACHED = 0.9
 
 
 def plateau(curve: Curve) -> float:
-    """The inception score that a run levels off at: the mean over the last quarter of its points.
+    """A run's final inception score: the mean over the last quarter of its points.
 
     Of the columns of a stored run, `part["values"]["curve"]`.
 
@@ -27,13 +27,13 @@ def plateau(curve: Curve) -> float:
     scores = curve["inception"]
     if not (len(scores) and np.isfinite(scores).all()):
         raise ValueError(
-            f"inception must be finite scores, one a point, got {scores}: store the run anew"
+            f"inception must be finite scores, one a point, got {scores}; store the run anew"
         )
     return float(np.mean(scores[-ceil(PLATEAU * len(scores)) :]))
 
 
 def rising(curve: Curve) -> bool:
-    """Whether a run had not levelled off: its last quarter lies above the one before.
+    """Return True if a run has not levelled off: its last quarter lies above the one before.
 
     By more than twice the standard error of the two quarters' means, taken from their points; a
     curve of fewer than eight points cannot tell and counts as rising.
@@ -64,12 +64,12 @@ def break_off(curve: Curve) -> float | None:
 
 
 def figure_1(stored: Stored) -> list[dict[str, Any]]:
-    """Rows of Figure 1, by clip norm; see `figure_3` for what they hold."""
+    """Rows of Figure 1, by clip norm, as in `figure_3`."""
     return _rows(stored, "norm-", lambda settings: settings["clipping"]["max_grad_norm"])
 
 
 def figure_2(stored: Stored) -> list[dict[str, Any]]:
-    """Rows of Figure 2, by noise multiplier; see `figure_3` for what they hold."""
+    """Rows of Figure 2, by noise multiplier, as in `figure_3`."""
     return _rows(stored, "noise-", lambda settings: settings["noise_multiplier"])
 
 
@@ -100,7 +100,7 @@ def common(stored: Stored) -> list[dict[str, Any]]:
 
 
 def cut(stored: Stored, prefix: str) -> dict[str, dict[str, Any]]:
-    """What a figure compares, each curve cut where the shortest ends: all have made as many steps.
+    """A figure's runs, each curve cut at the end of the shortest: all have equal steps.
 
     These are the base run, the non-private run and the figure's own, whose names begin with
     `prefix`, such as "capacity-"; stored as for `figure_3`.

@@ -119,7 +119,7 @@ AGD = replace(levels.small(settings.AGD, public_size=30), noise_multiplier=30.0,
 def test_a_model_of_other_settings_which_price_another_noise_is_refused(own, other):
     step, new = experiments.method(own)
     model, rows = new(other, seed=0, device=CPU), (torch.zeros(6, 20), torch.arange(6))
-    with pytest.raises(ValueError, match="settings must be those that the model was made for"):
+    with pytest.raises(ValueError, match="settings must be the model's own"):
         step(model, *rows, settings=own, index=0, rng=generator_on(CPU))
 
 

@@ -208,9 +208,9 @@ def test_without_noise_there_is_no_guarantee_and_a_run_may_have_no_steps_at_all(
     plain = dpgan.NON_PRIVATE
     assert rdp.epsilon(plain.ledger(public_size=SIZE), delta=1e-5).epsilon == math.inf
     assert plain.steps_allowed(public_size=SIZE) == 3_120
-    with pytest.raises(ValueError, match="clipping must bound what a record moves"):
+    with pytest.raises(ValueError, match="clipping must bound a record's gradient"):
         _ = plain.parts
-    with pytest.raises(ValueError, match="clipping must bound what a record moves"):
+    with pytest.raises(ValueError, match="clipping must bound a record's gradient"):
         _ = plain.charged_groups
 
 
@@ -259,7 +259,7 @@ COUNTS |= {"latent_size": 0, "moments": 0, "warm_start": 1.5}
         (lambda: noise_from_budget(1.0, delta=math.nan), r"delta must lie in \(0, 1\)"),
         (lambda: PublicClusters(8, 7, False), r"count must lie in \[1, 7\]"),
         (lambda: PublicClusters(0, 7, False), "count must be an integer >= 1"),
-        (lambda: PublicClusters(5, 7, True).rule((1.0,) * 6), "one for each of 7 tensors"),
+        (lambda: PublicClusters(5, 7, True).rule((1.0,) * 6), "bounds must hold 7 numbers, got 6"),
         (lambda: PublicClusters(2, 3, True).rule((1.0, math.nan, 1.0)), r"bounds\[1\] must be"),
         (lambda: replace(MNIST, devices=3), "devices must divide the batch of 256, got 3"),
         (lambda: replace(MNIST, noise_multiplier=math.nan), "noise_multiplier must be a finite"),

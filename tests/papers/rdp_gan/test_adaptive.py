@@ -254,12 +254,9 @@ def test_an_accuracy_read_for_free_where_it_costs_and_a_run_without_a_rule_are_r
 def test_a_budget_of_another_run_or_of_theorem_4_prices_no_repaired_one():
     kept = RenyiFilter(ORDER, 4.0, delta=1e-5)
     for budget, words in (
-        (PaperBudget(0.5, REPAIRED, SIZE, 0.3), "needs a FilterBudget"),
+        (PaperBudget(0.5, REPAIRED, SIZE, 0.3), "budget must be a FilterBudget"),
         (FilterBudget(kept, PUBLISHED, SIZE), "budget must be made of the run's own settings"),
-        (
-            FilterBudget(kept, REPAIRED, SIZE - 1),
-            "got one of other settings, or of public_size 199",
-        ),
+        (FilterBudget(kept, REPAIRED, SIZE - 1), "got other settings, or public_size 199"),
     ):
         with pytest.raises(ValueError, match=words):
             run(REPAIRED, correct=[], budget=budget)
@@ -297,7 +294,7 @@ def test_the_papers_budget_adds_up_theorem_4(counts):
 
 
 def test_a_budget_of_the_paper_needs_a_total():
-    with pytest.raises(ValueError, match="target_epsilon is None"):
+    with pytest.raises(ValueError, match="target_epsilon must be"):
         PaperBudget.of(replace(SETTINGS, target_epsilon=None), 20_000, "census")
     assert adaptive.LARGEST_LOSS == {"digits": 25.0, "census": 20.0}  # Table II, batch 64
 

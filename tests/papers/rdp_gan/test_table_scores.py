@@ -97,7 +97,7 @@ def test_a_generator_of_one_label_gives_the_constant_classifier(label):
 
 @pytest.mark.parametrize("codes", [[0, 4], [], [0.5], [[0, 1]], [-1]])
 def test_a_share_is_of_codes_alone(codes):
-    with pytest.raises(ValueError, match=r"codes must be a column of integers in 0 \.\. 3, got"):
+    with pytest.raises(ValueError, match=r"codes must be a column of integers in 0\.\.3, got"):
         tables.pmf(codes, 4)
 
 

@@ -116,7 +116,7 @@ def test_small_and_reduced_runs():
     ("changes", "message"),
     [
         ({"noise_multiplier": float("nan")}, "noise_multiplier must be a finite number >= 0"),
-        ({"clipping": Unclipped()}, "nothing is clipped: give FlatClipping"),
+        ({"clipping": Unclipped()}, "noise_multiplier must be 0 without clipping"),
         ({"capacity": 0}, "capacity must be an integer >= 1, got 0"),
         ({"critic_steps": 0}, "critic_steps must be an integer >= 1"),
         ({"max_steps": 1.5}, "max_steps must be an integer >= 1, got 1.5"),
@@ -126,7 +126,7 @@ def test_small_and_reduced_runs():
         ({"latent_size": 0}, "latent_size must be an integer >= 1"),
         ({"side": 4}, "side must be an integer >= 8, got 4"),
         ({"generator_decay": float("nan")}, "generator_decay must be a finite number >= 0"),
-        ({"generator_decay": 1.0}, r"generator_decay must lie in \[0, 1\), .* got 1.0"),
+        ({"generator_decay": 1.0}, r"generator_decay must lie in \[0, 1\), got 1.0"),
         ({"clipping": None}, r"clipping must be FlatClipping or Unclipped\(\), got None"),
     ],
 )
