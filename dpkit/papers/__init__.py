@@ -1,4 +1,4 @@
-"""The papers the kit knows. Adding one adds a package beside these and its name here."""
+"""The papers of the kit. A new one is a package beside these and a name here."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -14,7 +14,7 @@ PAPERS: tuple[ModuleType, ...] = tuple(
 
 
 def with_claims() -> tuple[ModuleType, ...]:
-    """The papers, and the ledger of findings in the literature after them: all that have CLAIMS."""
+    """Return the papers, then the ledger of later literature: all packages with CLAIMS."""
     return (*PAPERS, import_module(f"{__name__}.literature"))
 
 
@@ -26,7 +26,7 @@ def named(name: str, among: tuple[ModuleType, ...] | None = None) -> ModuleType:
         among: where to look; PAPERS if not given.
 
     Raises:
-        ValueError: there is none of that name, and the message lists those there are.
+        ValueError: unknown name; the message lists the known ones.
     """
     papers = {paper.NAME: paper for paper in (PAPERS if among is None else among)}
     if name in papers:
@@ -36,7 +36,7 @@ def named(name: str, among: tuple[ModuleType, ...] | None = None) -> ModuleType:
 
 
 def plans_of(name: str, among: tuple[ModuleType, ...] | None = None) -> Mapping[str, Any]:
-    """Return what can be reproduced of a paper: a function that plans its parts, by table.
+    """Return a paper's plans: for each table the function that plans its parts.
 
     Args and errors are those of `named`.
     """

@@ -1,8 +1,8 @@
-"""What a paper says, computed again: a claim, its evidence, and the verdict.
+"""A paper's statements, computed again: a claim, its evidence, and the verdict.
 
 A claim may be about a line of code (`Code`). A `finding` is a claim of a later method, library or
-paper, with the `Source` in which it was read. `MainRun` is the run that a paper's epsilon is
-claimed for; `AsPublished` computes epsilon as papers' own code does, by RDP at fixed orders.
+paper, with its `Source`. `MainRun` is the run of a paper's claimed epsilon; `AsPublished` computes
+epsilon as papers' own code does, by RDP at fixed orders.
 """
 
 import math
@@ -43,14 +43,14 @@ MOST_LINES = 3  # of code beside a claim
 
 @dataclass(frozen=True)
 class Code:
-    """The line of code, or the formula, that a claim is about: as it was, and as it should be.
+    """The line of code or formula of a claim, as it was and as it should be.
 
     Both in this kit's words and names, one to three short lines each; not quoted from anywhere.
 
     Args:
         was: as it was published.
-        should: what makes the claim true, or the true one in its place.
-        cause: what lies between the two, of CAUSES.
+        should: the correct line, or the one that makes the claim true.
+        cause: of CAUSES, the kind of slip.
 
     Raises:
         ValueError: lines are missing or too many, both are the same, or the cause is unknown.
@@ -104,7 +104,7 @@ class Evidence(NamedTuple):
 
     Args:
         claim: id under which the record is stored; other claims may share it.
-        inputs: everything that was set, as JSON values; a record of other inputs is not used.
+        inputs: all settings, as JSON values; a record of other inputs is not used.
         measure: makes the measurement.
         scale: "paper" on the paper's own data, "reduced" on the digits.
     """
@@ -121,7 +121,7 @@ class Evidence(NamedTuple):
 
 
 class _Value(float):
-    """A value of evidence; in the form "<1e-9" it is "below 1e-9" where it is that small."""
+    """A value of evidence; the form "<1e-9" writes smaller ones as "below 1e-9"."""
 
     def __format__(self, form: str) -> str:
         if not form.startswith("<"):
@@ -135,27 +135,27 @@ class Claim:
 
     Args:
         id: "<paper>/<name>", the paper by its package's name.
-        where: section, table or file in which it is said.
-        says: what is said, in our words.
+        where: section, table or file of the statement.
+        says: the statement, in our words.
         kind: how the computed value relates to the stated one for the claim to hold: "equals", "at
             most" or "at least". Where no number is stated: "in words" if `believed` decides,
-            "computed" if there is nothing to compare with, so that it neither holds nor fails.
-            "unchecked" if the paper leaves out what decides the value, whether it states one or
-            not: the verdict is "cannot be checked", and what is computed stands beside it.
+            "computed" if there is nothing to compare with: it neither holds nor fails. "unchecked"
+            if the paper, with a value or without, omits what decides it: the verdict is "cannot be
+            checked", and the computed value stands beside it.
         compute: the value, from no arguments, or from the evidence's values where there is one.
         explanation: one sentence; {names} of the evidence's values are filled in, and
             {name:<1e-9} reads "below 1e-9" where the value is that small.
-        stated: the number that is said, None where none is.
+        stated: the stated number, or None.
         tolerance: absolute, >= 0, of the comparison.
         curve: points to draw beside it.
-        evidence: the measurement it rests on, if it takes longer than a moment.
+        evidence: the measurement behind it, if slow.
         believed: of kind "in words", whether a computed value confirms the statement.
         rounding: of a claim without a stated number: a value this small counts as zero.
-        code: the line of code or the formula that it is about, if it is about one.
+        code: its line of code or formula, if there is one.
 
     Raises:
         ValueError: the id has another form, the kind is unknown, a tolerance is negative, or a
-            stated value, `believed` or `rounding` is missing or does not go with the kind.
+            stated value, `believed` or `rounding` does not fit the kind.
     """
 
     id: str
@@ -182,7 +182,9 @@ class Claim:
             needs = "needs a" if compares else "takes no"
             raise ValueError(f"{self.id}: kind {self.kind!r} {needs} stated value")
         if (self.believed is not None) != (self.kind == "in words"):
-            raise ValueError(f"{self.id}: kind 'in words' and `believed` go together")
+            raise ValueError(
+                f"{self.id}: kind 'in words' alone takes `believed`, and needs it"
+            )
         if self.rounding and compares:
             raise ValueError(f"{self.id}: kind {self.kind!r} takes no `rounding`")
 
@@ -193,7 +195,7 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """What it is called among its paper's claims."""
+        """Its name among its paper's claims."""
         return self.id.partition("/")[2]
 
     def explained(self, values: dict[str, float]) -> str:
@@ -203,9 +205,9 @@ class Claim:
         )
 
     def shown(self, value: float | None, form: str = ".6g") -> str:
-        """A stated or computed value in words: "below 1e-12" where only rounding is left of it.
+        """A stated or computed value in words; "below 1e-12" for mere rounding.
 
-        "" where there is none, "none" where it is infinite: no such guarantee exists.
+        "" for no value, "none" for an infinite one: no such guarantee exists.
         """
         if value is None or math.isnan(value):
             return ""
@@ -238,7 +240,7 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
         recompute: measure the evidence again first, and store it.
 
     Raises:
-        ArithmeticError: the computation gave NaN, which proves nothing.
+        ArithmeticError: the value is NaN, which proves nothing.
     """
     values: dict[str, Any] = {}
     if claim.evidence is None:
@@ -272,7 +274,7 @@ def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdi
 
 
 def outcome(claim: Claim, computed: float) -> Outcome:
-    """The verdict on a computed value; written so that NaN never bears a claim out."""
+    """Return the verdict on a computed value; NaN never confirms a claim."""
     stated = math.nan if claim.stated is None else claim.stated  # which is not compared
     match claim.kind:
         case "computed":
@@ -291,7 +293,7 @@ def outcome(claim: Claim, computed: float) -> Outcome:
 
 
 def counted(verdicts: Iterable[Verdict]) -> str:
-    """How many verdicts there are of each kind, such as "2 hold, 1 fails"."""
+    """Count verdicts by kind, such as "2 hold, 1 fails"."""
     count = Counter(verdict.verdict for verdict in verdicts)
     return ", ".join(
         f"{count[one]} {one if count[one] == 1 else several}"
@@ -356,12 +358,12 @@ def _measure(evidence: Evidence) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Source:
-    """The place where something is said, or done by code.
+    """A place in a text or in code.
 
     Args:
-        work: what it is, with authors and year, such as "DP-MERF (Harder, Adamczewski, Park 2021)".
+        work: with authors and year, such as "DP-MERF (Harder, Adamczewski, Park 2021)".
         place: "owner/name commit, path:lines" of public code, or section, theorem or table.
-        unread: what could not be read there; "" where all of it was.
+        unread: the part that could not be read; "" for none.
 
     Raises:
         ValueError: work or place is empty.
@@ -374,29 +376,29 @@ class Source:
     def __post_init__(self) -> None:
         for name, text in (("work", self.work), ("place", self.place)):
             if not text.strip():
-                raise ValueError(f"{name} of a source must say something, got {text!r}")
+                raise ValueError(f"{name} of a source must not be empty, got {text!r}")
 
     def __str__(self) -> str:
         return f"{self.work}: {self.place}"
 
 
 def finding(name: str, source: Source, *, explanation: str, **claim: Any) -> Claim:
-    """The claim `ledger/<name>`; it cannot be checked where the source could not be read.
+    """Make the claim `ledger/<name>`, which is "unchecked" where its source is unread.
 
     Args:
-        name: in words joined by "-"; its file is called so, with "_".
-        source: where it was read.
-        explanation, claim: as `Claim` has them; what was not read is added to the explanation.
+        name: words joined by "-", in its file's name by "_".
+        source: of the statement.
+        explanation, claim: as `Claim`; the unread part is added to the explanation.
 
     Raises:
-        ValueError: the source was not read, but the kind is not "unchecked"; and as `Claim`.
+        ValueError: the kind of an unread source is not "unchecked"; and as `Claim`.
     """
     if source.unread:
         kind = claim.get("kind")
         if kind != "unchecked":
             raise ValueError(
-                f"{name}: kind must be 'unchecked', got {kind!r}, for its source was not read "
-                f"({source.unread})"
+                f"{name}: kind must be 'unchecked', as its source was not read "
+                f"({source.unread}), got {kind!r}"
             )
         explanation = f"{explanation} Not read: {source.unread}."
     return Claim(id=f"ledger/{name}", where=str(source), explanation=explanation, **claim)
@@ -409,8 +411,8 @@ def of_poisson_batches(
 
     Args:
         noise: standard deviation / sensitivity.
-        rate: probability with which a record is in a batch.
-        delta, gap: as `pld.epsilon` has them.
+        rate: probability that a record is in a batch.
+        delta, gap: as `pld.epsilon`.
     """
     ledger = [Release(SampledGaussian(noise, rate), steps)]
     return pld.epsilon(ledger, delta=delta, gap=gap).epsilon
@@ -420,8 +422,8 @@ class MainRun(NamedTuple):
     """Ledgers of a published run at the paper's scale, and of the kit's counterpart.
 
     name: of the system.
-    claimed: epsilon as the paper states it, or as its code charges it where it states none.
-    published: releases of the batches that are really drawn.
+    claimed: epsilon stated by the paper, else charged by its code.
+    published: releases of the batches as drawn.
     repaired: releases of a run with a valid guarantee.
     """
 

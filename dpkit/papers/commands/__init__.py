@@ -1,4 +1,4 @@
-"""Commands of the terminal that ask what papers say: claims, reproduce, audit."""
+"""The terminal's commands on papers: claims, reproduce, audit."""
 
 from dpkit.common.lazy import of_modules
 

@@ -11,7 +11,7 @@ from dpkit.common.show import Table, at_least, at_most, short
 app = typer.Typer(
     help="Attack systems: measured epsilons against proven ones.", rich_markup_mode=None
 )
-MEASURED = (at_least, "no finite epsilon")  # how an epsilon that was measured is written
+MEASURED = (at_least, "no finite epsilon")  # forms of a measured epsilon
 HEADINGS = ("target", "claimed", "charged", "proven", "measured", "trials", "seconds")
 
 

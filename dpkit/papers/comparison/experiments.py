@@ -1,4 +1,4 @@
-"""What is run for the comparison: each method at each epsilon, with several seeds, and scored."""
+"""The comparison's runs: each method at each epsilon, with several seeds, and scored."""
 
 import io
 from collections.abc import Iterable
@@ -31,12 +31,12 @@ DELTA = 1e-5
 
 
 class ComparisonScale(NamedTuple):
-    """How much is run.
+    """The size of a run.
 
-    epsilons: of each method, what matters most first.
-    images: generated ones that classifiers are trained on.
-    protocol: how they are.
-    compared: generated images, and real ones, that are compared in a classifier's features.
+    epsilons: of each method, the most important first.
+    images: generated ones to train classifiers on.
+    protocol: of that training.
+    compared: generated images, and real ones, to compare in a classifier's features.
     """
 
     epsilons: tuple[float, ...]
@@ -143,7 +143,7 @@ PLANS = (
 
 
 def _parts(method: str, task: ImageTask, scale: str) -> list[Part]:
-    """A fit's accuracies, and how like real images its images are."""
+    """A fit's accuracies, and its images' likeness to real ones."""
     chosen = ALL[method]
     bench = task.delta == BENCH_DELTA
     known = {
@@ -196,7 +196,7 @@ def _score(method: str, task: ImageTask, scale: str) -> Result:
 
 
 def _liken(method: str, task: ImageTask, scale: str) -> Result:
-    """Fit the method, and hold its images against as many real test images."""
+    """Fit the method, and compare its images with as many real test images."""
     count, device = SCALES[scale].compared, device_named(task.device_name)
     chosen, test = ALL[method], datasets.load(task.data, split="test")
     made = chosen.make(task, chosen.settings(task))(np.arange(count) % CLASSES)
@@ -216,13 +216,13 @@ def _liken(method: str, task: ImageTask, scale: str) -> Result:
 
 
 def _checksums(data: str) -> dict[str, str]:
-    """Of the files that a part reads, of which it may take a part."""
+    """Checksums of the files that a part reads, in whole or in part."""
     both = ("train", "test")
     return {f"{data} {split}": datasets.load(data, split=split).checksum for split in both}
 
 
 def _prices(method: str, task: ImageTask, values: dict[str, Any]) -> dict[str, Any]:
-    """What a fit costs, by the certified accountant."""
+    """A fit's cost, by the certified accountant."""
     chosen = ALL[method]
     ledger = chosen.ledger(task, chosen.settings(task))
     return priced(pld.epsilon(ledger, delta=task.delta), claimed=None)
@@ -239,7 +239,7 @@ def feature_classifier(
         records: "mnist", "fashion_mnist" or "digits".
 
     Raises:
-        ValueError: the stored weights are not those of the record beside them.
+        ValueError: the stored weights do not fit the record beside them.
     """
     learning, path = LEARNINGS[records], FOLDER / f"{records}.json"
     stored = read_json(path) if path.exists() else None
@@ -258,7 +258,7 @@ def feature_classifier(
 
 
 def trained(records: str, *, device: torch.device, progress: Progress = silent) -> Result:
-    """Train the classifier, or take it from the cache; what it was trained on, and its accuracy."""
+    """Train the classifier, or take it from the cache; return its data and its accuracy."""
     found = judge(LEARNINGS[records], device=device, progress=progress)
     values = {"accuracy": found.accuracy, "training_seconds": found.seconds}
     return Result(values, found.checksums, device_label(device))

@@ -1,4 +1,4 @@
-"""The methods that are compared: what each is given, how it is fitted, priced and sampled.
+"""The compared methods: what each is given, how it is fitted, priced and sampled.
 
 Releases of class moments and of random features, and private GANs: a repaired one, a WGAN-GP, and
 one with a warm start.
@@ -40,18 +40,18 @@ BRIEF = 5  # steps of a training that only shows that it runs
 PIXELS, HIDDEN, LATENT = prod(SHAPE), 256, 64
 
 Sampler = Callable[[np.ndarray], np.ndarray]
-"""Makes images of labels, float32 (labels, 1, 28, 28) in [0, 1]: what a fitted method is."""
+"""A fitted method: makes images of labels, float32 (labels, 1, 28, 28) in [0, 1]."""
 
 
 class ImageTask(NamedTuple):
     """A data set, a budget and a seed.
 
     data: name of an image set of 28x28 images in ten classes.
-    size: declared number of its training images that are private records: where it is below all of
-        them, so many of them, drawn by a public seed.
+    size: declared number of its training images that are private records; if not all, a public
+        seed draws them.
     epsilon, delta: of all that a method releases, under add-remove adjacency, certified.
-    seed: of everything that a method draws.
-    device_name: auto, cpu or cuda: where networks are trained.
+    seed: of all draws of a method.
+    device_name: auto, cpu or cuda, to train networks.
     brief: whether networks are trained for a few steps only.
     progress: wraps the steps of a training.
     """
@@ -67,11 +67,11 @@ class ImageTask(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What files of its runs are named after."""
+        """The name of its runs' files."""
         return f"{self.data}-{self.size}-eps{self.epsilon:g}"
 
     def steps(self, steps: int) -> int:
-        """So many steps of a training, or a few if it is brief."""
+        """The number of training steps, or a few if brief."""
         return min(steps, BRIEF) if self.brief else steps
 
     def records(self) -> datasets.Images:
@@ -83,7 +83,7 @@ class ImageTask(NamedTuple):
         return self.records().pixels / np.float32(255)
 
     def rng(self, purpose: str) -> np.random.Generator:
-        """A source of randomness for one purpose; another, or at another epsilon, shares none."""
+        """A source of randomness for one purpose and epsilon; others share none of it."""
         return np.random.default_rng(
             [self.seed, crc32(f"{purpose} {self.epsilon:g}".encode())]
         )
@@ -92,8 +92,8 @@ class ImageTask(NamedTuple):
 class Method(NamedTuple):
     """One line of the figure.
 
-    post_processing: what is done to its samples, in words.
-    settings: what is fitted for a task; `describe` makes JSON values of it.
+    post_processing: of its samples, in words.
+    settings: of a task's fit; `describe` makes JSON values of them.
     ledger: all that a fit of these settings releases.
     make: fits it.
     """
@@ -105,13 +105,13 @@ class Method(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """A GAN that is trained by private steps.
+    """A GAN trained by private steps.
 
     name: of its runs' files.
     new_gan: of (settings, images, labels, task, device): networks before the first step.
     step: a private one, as `dpkit.training.train` takes it.
     generate: of (gan, labels, settings, rng): images in [0, 1].
-    shape: in which its step takes an image.
+    shape: of an image in its step.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Recipe(NamedTuple):
 def fit(
     task: ImageTask, settings: Any, *, recipe: Recipe, jitter: Jitter | None = None
 ) -> Sampler:
-    """Train a GAN, or take what is kept of the same run."""
+    """Train a GAN, or load the same run's."""
     run = Run(
         "comparison",
         f"{recipe.name}-{task.key}",
@@ -155,7 +155,7 @@ def fit(
 
 
 def dp_cgan_settings(task: ImageTask) -> DpCganSettings:
-    """The repaired DP-CGAN with its own settings, but for the noise of this epsilon."""
+    """The repaired DP-CGAN's own settings, with the noise of this epsilon."""
     sampling = replace(
         REPAIRED.sampling,
         expected_batch_size=min(REPAIRED.expected_batch_size, task.size // 10),
@@ -194,7 +194,7 @@ DP_CGAN = Recipe(
 
 
 def moments_rng(task: ImageTask, settings: MomentsSettings) -> np.random.Generator:
-    """Of a release of moments: a warm-started GAN starts as the same release alone does."""
+    """The rng of a release of moments, the same alone and as a warm-started GAN's start."""
     return task.rng(f"moments {settings.noise_multiplier:.6g}")
 
 
@@ -247,12 +247,12 @@ WARM_GAN = Recipe(
 
 @dataclass(frozen=True)
 class WganGpSettings(GanSettings):
-    """Those of a `PrivateGan`, and of its networks of one hidden layer.
+    """Settings of a `PrivateGan`, and of its networks of one hidden layer.
 
     Args:
         hidden: units of that layer.
-        label_scales: what stands for 1 in a one-hot label, of the generator and of the critic.
-        chosen: how the settings came about.
+        label_scales: values in place of 1 in one-hot labels, of the generator and of the critic.
+        chosen: origin of the settings.
     """
 
     hidden: int = HIDDEN
@@ -276,7 +276,7 @@ class WganGpSettings(GanSettings):
 
 
 def wgan_gp_settings(task: ImageTask) -> WganGpSettings:
-    """Those of a `PrivateGan` with a gradient penalty."""
+    """Settings of a `PrivateGan` with a gradient penalty."""
     gan = PrivateGan(
         nn.Identity(),
         nn.Identity(),
@@ -323,7 +323,7 @@ JITTERED = (
 
 
 def moments_settings(task: ImageTask) -> MomentsSettings:
-    """Those of the class moments, by a certified epsilon."""
+    """Settings of the class moments, by a certified epsilon."""
     return class_moments.settings_for(
         task.epsilon, delta=task.delta, classes=CLASSES, shape=SHAPE, public_size=task.size
     )
@@ -351,12 +351,12 @@ def _moments(task: ImageTask, settings: MomentsSettings, *, jitter: Jitter | Non
 
 
 def start_settings(task: ImageTask) -> MomentsSettings:
-    """Those of what the warm-started GAN starts from: half of its budget, and no more."""
+    """Settings of the warm-started GAN's start: half of its budget, and no more."""
     return warm_gan_settings(task).moments
 
 
 def features_settings(task: ImageTask) -> FeaturesSettings:
-    """Those of DP-MERF, by a certified epsilon."""
+    """Settings of DP-MERF, by a certified epsilon."""
     return random_features.settings_for(
         task.epsilon, delta=task.delta, classes=CLASSES, shape=SHAPE
     )

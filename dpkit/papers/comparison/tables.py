@@ -1,7 +1,7 @@
 """The comparison's stored parts as rows, and published accuracies beside them.
 
 Published ones, of private generators on MNIST and Fashion-MNIST, are quoted with source and
-protocol, not measured here. Protocols differ: a row may be held against another of the same
+protocol, not measured here. Protocols differ: compare a row with others of the same
 protocol only. Methods whose public code has no finite epsilon are left out.
 """
 
@@ -28,7 +28,7 @@ TITLES = {
 }
 
 
-# a GAN, and what it is held against: its own start, and class moments of the same budget
+# a GAN, and its baselines: its own start, and class moments of the same budget
 STARTED = (
     ("warm_gan_jittered", "warm_start_jittered"),
     ("warm_gan_jittered", "moments_jittered"),
@@ -39,7 +39,7 @@ STARTED = (
 
 
 class PublishedProtocol(NamedTuple):
-    """How a group of published figures was measured.
+    """The protocol of a group of published figures.
 
     source: where they are printed.
     says: classifier, choice of its epoch, records, delta.
@@ -93,7 +93,7 @@ PUBLISHED = (
 
 
 def run_name(method: str, epsilon: float, *, bench: bool = False) -> str:
-    """What the parts of a method at an epsilon are named after."""
+    """The prefix of the names of a method's parts at an epsilon."""
     return f"{method}-{'bench-' if bench else ''}eps{epsilon:g}"
 
 
@@ -136,10 +136,10 @@ def likeness(stored: Stored, epsilon: float) -> list[Row]:
 
 
 def gains(stored: Stored, *, coverage: float = 0.95) -> list[Row]:
-    """What a GAN's steps add to its start: differences of the CNN's mean accuracy, with intervals.
+    """The gain from a GAN's steps over its start: differences of the CNN's mean accuracy.
 
-    Each GAN is held against its start, which cost half as much, and against the start's method with
-    all of the budget. The interval is Welch's, of seeds as independent normal numbers: with three
+    Each GAN is compared with its start, which cost half as much, and with the start's method at the
+    full budget. The interval is Welch's, of seeds as independent normal numbers: with three
     of each it is wide.
 
     Args:

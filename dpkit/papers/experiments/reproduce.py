@@ -1,7 +1,7 @@
-"""Tables made again part by part, here or side by side: each part is stored once, when it is done.
+"""Tables made again part by part, here or side by side; each part is stored when done.
 
-A part that is stored is not computed again, so that a command that was interrupted goes on where it
-was, whatever is lost on the way. joblib hands the parts to processes, or to the workers of a Dask
+A stored part is not computed again, so an interrupted command resumes where it stopped, whatever is
+lost on the way. joblib hands the parts to processes, or to the workers of a Dask
 scheduler.
 """
 
@@ -44,9 +44,9 @@ NAMED = 5  # parts that an error names
 
 
 class Sweep(NamedTuple):
-    """What a table is planned from.
+    """The plan of a table and its arguments.
 
-    plan: a function, or a partial of one and what can be hashed; other processes must find it too.
+    plan: a function, or a partial of one with hashable arguments; other processes must find it too.
     """
 
     paper: str
@@ -65,11 +65,11 @@ class Sweep(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One part to compute and store: what travels to a worker, which plans it again by its name.
+    """One part to compute and store, sent to a worker that plans it again by its name.
 
-    settings: as they were planned where the task was made; a worker that plans others refuses.
-    folder: where the table's parts are stored.
-    after: the part whose by-product it uses, if that is still to be made.
+    settings: as planned where the task was made; a worker that plans others refuses.
+    folder: of the table's stored parts.
+    after: the part whose by-product it uses, if still to be made.
     """
 
     asked: Sweep
@@ -80,7 +80,7 @@ class Job(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """The file in which it is stored."""
+        """The file of the stored part."""
         return self.folder / f"{self.name}.json"
 
     @property
@@ -90,14 +90,14 @@ class Job(NamedTuple):
 
     @property
     def before(self) -> str | None:
-        """The label of the part that it comes after."""
+        """The label of the part before it."""
         return None if self.after is None else self._replace(name=self.after).label
 
 
 class PartsFailed(RuntimeError):
     """Some parts could not be computed; the others are stored.
 
-    failures: what went wrong, by the part's label.
+    failures: errors by the part's label.
     """
 
     def __init__(self, failures: Mapping[str, BaseException], parts: int) -> None:
@@ -114,7 +114,7 @@ class PartsFailed(RuntimeError):
         )
 
     def format_message(self) -> str:
-        """What the command line prints."""
+        """The command line's text."""
         return str(self)
 
 
@@ -135,18 +135,18 @@ def reproduce(
     """Compute the parts of `table` that are not stored yet, one after another or side by side.
 
     Args:
-        paper: name of a paper's package, such as "dp_cgan": where its parts are stored.
+        paper: name of a paper's package, such as "dp_cgan", and of its folder of parts.
         table: name of one of its tables, such as "table_1".
         plans: the paper's `experiments.PLANS`, a plan for each table.
         scale: "paper" on the paper's data and sizes, or "reduced", which its plans describe.
-        seeds: how many seeds a column is run with.
+        seeds: number of seeds of a column.
         parts: names, or beginnings of names, of the parts wanted; all by default.
         device: auto, cpu or cuda.
-        reprice: price stored parts anew, and compute none. What a run cost follows from its
-            settings and steps: the epsilons of an old record become those of today's accountants.
+        reprice: price stored parts anew, and compute none: an old record's settings and steps get
+            the epsilons of today's accountants.
         results: folder to store in, instead of the kit's own.
         progress: wraps the steps of a run that is computed here, as tqdm does.
-        executor: what computes the parts, each by a worker on one thread (see `sweep`).
+        executor: computes the parts, each by a worker on one thread (see `sweep`).
 
     Yields:
         for each part its stored file ("record") and a line about it ("summary").
@@ -215,11 +215,11 @@ def tasks(asked: Sweep, *, results: Path | None = None, names: Any = None) -> li
 
 
 def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
-    """Compute and store all parts, in whatever order they finish.
+    """Compute and store all parts, in the order in which they finish.
 
-    An error in one part does not keep the others from being computed. Where a worker is lost, what
-    is not stored yet is handed out again, one part alone until one is done: a part that ends its
-    worker `LOSSES` times when it is alone is given up.
+    An error in one part does not stop the others. After the loss of a worker, parts not yet stored
+    are handed out again, one alone until one is done: a part that ends its worker `LOSSES` times
+    when alone is given up.
 
     Args:
         todo: the parts; one that comes `after` another of these waits for it.
@@ -231,7 +231,7 @@ def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
 
     Raises:
         PartsFailed: at the end; some parts could not be computed.
-        ValueError: executor is none of these, or parts come after each other in a circle.
+        ValueError: executor is none of these, or parts wait for each other in a circle.
         OSError: no scheduler answers at the address.
     """
     waiting = {task.label: task for task in todo}
@@ -243,7 +243,7 @@ def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
             ready = [task for task in waiting.values() if task.before not in waiting]
             if not ready:
                 raise ValueError(
-                    f"after must name no part that waits for this one: {next(iter(waiting))}"
+                    f"after must name no part that waits for this one, {next(iter(waiting))}"
                 )
             if lone:  # after a loss, of which all that was begun is suspected
                 ready = ready[:1]
@@ -270,14 +270,14 @@ def computed(task: Job) -> Row:
     """Compute a part and store it, or leave what is stored.
 
     Raises:
-        ValueError: the part is stored with other settings, or planned with others here.
+        ValueError: the part is stored, or planned here, with other settings.
     """
     part = next(one for one in task.asked.parts() if one.name == task.name)
     other = differing(task.settings, part.settings)
     if other:
         raise ValueError(
             f"{task.label} is planned with other settings here ({', '.join(other)} differ) than "
-            "where it was asked for: run the same version of dpkit in both places"
+            "where it was asked for; run the same version of dpkit"
         )
     path = task.path
     with alone(path):
@@ -316,14 +316,14 @@ def check_same(path: Path, part: Part) -> None:
 
 
 def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Names of the settings in which two runs differ."""
+    """Names of the settings that differ."""
     names = one.keys() | other
     return sorted(n for n in names if not alike(one.get(n), other.get(n), within=SETTINGS))
 
 
 @contextmanager
 def _workers(name: str) -> Iterator[int]:
-    """joblib's backend that a word names: how many parts are computed at once (-1: as it can)."""
+    """Enter joblib's named backend; yield the number of parts at once (-1: all it can)."""
     kind, _, number = name.partition(":")
     if name == "serial":
         yield 1
@@ -350,7 +350,7 @@ def _workers(name: str) -> Iterator[int]:
 def _attempts(
     ready: list[Job], failures: Mapping[str, Any], jobs: int
 ) -> Iterator[tuple[str, Row | BaseException]]:
-    """What becomes of each part: its row, or its error; that of one which builds on a failure."""
+    """Yield each part's row, or its error; a part after a failed one fails too."""
     for task in [task for task in ready if task.before in failures]:
         ready.remove(task)
         yield task.label, RuntimeError(f"{task.after}, which comes before it, failed")
@@ -363,7 +363,7 @@ def _attempts(
 
 
 def _attempt(task: Job, jobs: int) -> tuple[str, Row | BaseException]:
-    """Compute it; what computes inside one worker of several takes one thread."""
+    """Compute the part, inside one worker of several on one thread."""
     try:
         if jobs == 1:
             return task.label, computed(task)
@@ -377,7 +377,7 @@ def _attempt(task: Job, jobs: int) -> tuple[str, Row | BaseException]:
 
 
 def _lost() -> tuple[type[BaseException], ...]:
-    """What ends a call whose worker was lost: of joblib's processes, and of Dask's."""
+    """The errors of a lost worker: of joblib's processes, and of Dask's."""
     dask = sys.modules.get("distributed")
     return (BrokenProcessPool, *((dask.KilledWorker,) if dask else ()))
 
@@ -391,7 +391,7 @@ def _planned(
     device: str,
     progress: Progress,
 ) -> list[Part]:
-    """Of a partial its function and arguments: a worker is given another partial with each part."""
+    """A partial's function and arguments: a worker gets another partial with each part."""
     return plan(*args, scale=scale, seeds=seeds, device=device, progress=progress)
 
 

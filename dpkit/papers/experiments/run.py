@@ -27,19 +27,19 @@ CPU = torch.device("cpu")
 
 
 class Run(NamedTuple):
-    """A model trained with one seed: what is set, where it is computed, and what is kept of it.
+    """A model trained with one seed: its settings, device and files.
 
-    paper: package in whose folder of the cache it is kept.
-    key: what the table calls it.
+    paper: package that names its folder of the cache.
+    key: its name in the table.
     settings: the paper's. They and `also` decide whether two runs are the same.
     size: declared number of private records.
-    scale, records: what else its files are named after.
+    scale, records: further parts of its files' names.
     device_name: auto, cpu or cuda.
     progress: wraps its records, as tqdm does.
-    every: steps between two checkpoints, from which an interrupted run goes on; None stores none.
-        With checkpoints a run draws other batches and noise from its seed (see `Checkpoints`), so
-        that a stored result is repeated only with `every` as it was, None or not.
-    also: what else is set, as JSON values.
+    every: steps between two checkpoints, from which an interrupted run resumes; None stores none.
+        With checkpoints a run draws other batches and noise from its seed (see `Checkpoints`): a
+        stored result is repeated only with `every` as it was, None or not.
+    also: further settings, as JSON values.
     """
 
     paper: str
@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        """Where it is computed."""
+        """The run's device."""
         return device_named(self.device_name)
 
     @property
@@ -95,7 +95,7 @@ class Run(NamedTuple):
     def result(
         self, values: dict[str, Any], data: dict[str, str], images: np.ndarray | None = None
     ) -> Result:
-        """What was measured, with the device that the run took."""
+        """The measurements, with the run's device."""
         return Result(values, data, device_label(self.device), images)
 
     def rng(
@@ -109,7 +109,7 @@ class Run(NamedTuple):
         )
 
     def place(self, what: str = "checkpoint") -> Checkpoints | None:
-        """Where training is stored on the way, None where it is not."""
+        """The run's checkpoints, None for none."""
         return (
             None
             if self.every is None
@@ -129,7 +129,7 @@ class Run(NamedTuple):
 
         Args:
             step, gan, data: of the paper's algorithm, on the run's device.
-            settings: those that are trained with, where the records' form changes the run's own.
+            settings: of the training, where the records' form changes the run's own.
             steps: fewer than the budget allows.
         """
         return train(
@@ -152,7 +152,7 @@ class Run(NamedTuple):
             pass
 
     def keep(self, net: nn.Module) -> None:
-        """Store the network that is released; scores and samples are made of it again."""
+        """Store the released network; scores and samples are made of it again."""
         write_bytes(self.weights, save(net.state_dict()))
 
     def load(self, net: nn.Module) -> nn.Module:
@@ -161,7 +161,7 @@ class Run(NamedTuple):
         return net.eval()
 
     def forget(self) -> None:
-        """Remove a finished run's checkpoints: whoever reads them takes the noise off again."""
+        """Remove a finished run's checkpoints, whose readers could remove the noise."""
         begun, done = self.file("run"), self.file("done")
         if begun.exists():
             shutil.rmtree(done, ignore_errors=True)
@@ -179,5 +179,5 @@ def _steps_allowed(settings: TrainingSettings, *, public_size: int) -> int:
 
 
 def as_bytes(images: Tensor, *, low: float = -1.0) -> np.ndarray:
-    """Images between `low` and 1 as bytes, to be looked at: uint8 (images, height, width)."""
+    """Convert images between `low` and 1 to bytes: uint8 (images, height, width)."""
     return ((images - low) * (255 / (1 - low))).round().byte().cpu().numpy()

@@ -1,4 +1,4 @@
-"""Parts of tables: what one measures, where it is stored, and how stored ones become rows."""
+"""Parts of tables: their measurements, their files, and rows of stored ones."""
 
 import io
 import re
@@ -17,10 +17,10 @@ Stored = Mapping[str, Mapping[str, Any]]  # parts by name, as `load` returns the
 
 
 class Result(NamedTuple):
-    """What one part of a table measured."""
+    """The measurements of one part of a table."""
 
     values: dict[str, Any]  # JSON values
-    data: dict[str, str]  # data set -> sha256 of what was read
+    data: dict[str, str]  # data set -> sha256
     device: str
     images: np.ndarray | None = None  # samples worth looking at, uint8
 
@@ -28,9 +28,9 @@ class Result(NamedTuple):
 class Part(NamedTuple):
     """One part of a table or figure, computed and stored by itself: a run can be resumed.
 
-    prices: what a run of stored values costs by today's accountants; None where it has no price.
+    prices: a stored run's cost by today's accountants; None where it has no price.
     after: name of the part of the same table whose by-product this one reuses, such as a trained
-        network: what computes parts side by side begins this one when that one is done.
+        network: side by side, this one begins when that one is done.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 class PartsPlan(Protocol):
-    """Lists the parts of a table or figure; its docstring is what the command line shows of it.
+    """Lists the parts of a table or figure; the command line shows its docstring.
 
     Args:
         scale: one of `records.SCALES`.
@@ -59,12 +59,12 @@ class PartsPlan(Protocol):
 def priced(
     proven: Guarantee, *, claimed: float | None, assumptions: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """What a run costs, as JSON values: the claimed epsilon, and the proven one with its terms.
+    """A run's cost, as JSON values: the claimed epsilon, and the proven one with its terms.
 
     Args:
-        proven: what an accountant says of the run's ledger; its epsilon may be infinite.
-        claimed: the epsilon that was stated for the run, None where none was.
-        assumptions: what the price rests on beside what the accountant assumes.
+        proven: the accountant's guarantee of the run's ledger; its epsilon may be infinite.
+        claimed: the stated epsilon of the run, or None.
+        assumptions: of the price, beside the accountant's.
     """
     return {
         "epsilon_claimed": json_number(claimed),
@@ -124,10 +124,10 @@ def load_images(
 class Shown(NamedTuple):
     """One table of a report, made from stored parts.
 
-    title: what it shows.
+    title: of the table.
     of: the plans whose stored parts `rows` takes, one argument each.
     rows: makes its rows, each by column.
-    units: what a column's numbers are, by column.
+    units: of its numbers, by column.
     """
 
     title: str
@@ -137,7 +137,7 @@ class Shown(NamedTuple):
 
 
 def part_name(key: str, seed: int, what: str = "") -> str:
-    """Name the part of one run and seed, and which of its parts if there are several."""
+    """Name the part of one run and seed, and its place among several."""
     return f"{key}-seed{seed}" + (f"-{what}" if what else "")
 
 
@@ -150,14 +150,14 @@ def seeds(stored: Stored, key: str, what: str = "") -> dict[str, Mapping[str, An
 
 
 def values(stored: Stored, key: str, what: str = "") -> list[Mapping[str, Any]]:
-    """What the seeds of one run measured."""
+    """The measurements of one run's seeds."""
     return [part["values"] for part in seeds(stored, key, what).values()]
 
 
 def joined(
     rows: Callable[[Stored], list[dict[str, Any]]],
 ) -> Callable[..., list[dict[str, Any]]]:
-    """The same rows from the parts of several tables, which are taken as those of one."""
+    """Join the parts of several tables into those of one, for the same rows."""
 
     def rows_of(*stored: Stored) -> list[dict[str, Any]]:
         return rows({name: part for some in stored for name, part in some.items()})

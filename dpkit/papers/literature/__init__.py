@@ -1,4 +1,4 @@
-"""The literature after the five papers: claims of others' methods and code, one file a finding.
+"""The later literature: claims of others' methods and code, one file a finding.
 
 Every module here holds a `CLAIM`, made by `claims.finding`, and is found by itself.
 """

@@ -1,4 +1,4 @@
-"""An example of the moments accountant's, which holds with room."""
+"""The moments accountant's example, which holds with room."""
 
 from dpkit.papers.claims import Source, finding, of_poisson_batches
 

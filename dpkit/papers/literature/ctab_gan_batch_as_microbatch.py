@@ -1,4 +1,4 @@
-"""CTAB-GAN+ with DP: the whole batch is the microbatch that is clipped."""
+"""CTAB-GAN+ with DP: the whole batch is the clipped microbatch."""
 
 from dpkit.papers.claims import Code, Source, finding, of_poisson_batches
 
@@ -9,7 +9,7 @@ SAID = 11.53404  # its own function at these settings, orders 2 to 4095
 
 
 def epsilon(moved: float = MOVED) -> float:
-    """Certified, with the batches read as Poisson samples, as the charge reads them; add-remove."""
+    """Certified epsilon, with batches read as Poisson samples, as in the charge; add-remove."""
     steps = EPOCHS * (RECORDS // BATCH)
     return of_poisson_batches(NOISE / moved, BATCH / RECORDS, steps, gap=0.01)
 

@@ -1,4 +1,4 @@
-"""CTAB-GAN+ with DP: a gradient penalty that is added to the noised gradient."""
+"""CTAB-GAN+ with DP: a gradient penalty added to the noised gradient."""
 
 import math
 

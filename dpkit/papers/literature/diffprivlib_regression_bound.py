@@ -1,4 +1,4 @@
-"""How far one record moves a sum of squares, in diffprivlib's linear regression."""
+"""One record's shift of a sum of squares, in diffprivlib's linear regression."""
 
 from dpkit.papers.claims import Code, Source, finding
 

@@ -1,4 +1,4 @@
-"""The Wishart mechanism, which some outputs give away."""
+"""The Wishart mechanism, some of whose outputs reveal the record."""
 
 from math import expm1, inf
 
@@ -20,7 +20,7 @@ def impossible(epsilon: float) -> float:
 
 
 def epsilon() -> float:
-    """Under add-remove: none where more than delta of the outputs are impossible."""
+    """Epsilon under add-remove: none where more than delta of the outputs are impossible."""
     return inf if impossible(EPSILON) > DELTA else EPSILON
 
 

@@ -1,4 +1,4 @@
-"""DP-Kernel's noise for epsilon 1, as the price of the mechanism it is chosen for."""
+"""DP-Kernel's noise for epsilon 1, priced for its own mechanism."""
 
 from dpkit.papers.claims import Source, finding, of_poisson_batches
 

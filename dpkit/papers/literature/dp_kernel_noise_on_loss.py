@@ -1,4 +1,4 @@
-"""DP-Kernel's noise, which the generator's gradient does not meet."""
+"""DP-Kernel's noise, which does not reach the generator's gradient."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""DP-MERF's noise for epsilon 1, which is enough."""
+"""DP-MERF's noise for epsilon 1, which suffices."""
 
 from dpkit.papers.claims import Source, finding
 from dpkit.privacy import Gaussian, Release, gdp

@@ -1,4 +1,4 @@
-"""DPDM's settings for epsilon 0.2, which ask for 10."""
+"""DPDM's settings for epsilon 0.2, which set 10."""
 
 from dpkit.papers.claims import Code, Source, finding, of_poisson_batches
 

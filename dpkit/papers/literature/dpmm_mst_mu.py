@@ -1,4 +1,4 @@
-"""What MST's budget in dpmm is worth as a Gaussian: the number its audit is held against."""
+"""The Gaussian equivalent of MST's budget in dpmm, its audit's baseline."""
 
 from dpkit.papers.claims import Source, finding
 from dpkit.privacy import Gaussian, Release, rdp
@@ -7,7 +7,7 @@ EPSILON, DELTA = 1.0, 1e-2
 
 
 def mu() -> float:
-    """Shift in deviations of the one Gaussian that has the zCDP of the whole budget.
+    """Shift in deviations of the one Gaussian with the whole budget's zCDP.
 
     mu^2 / 2 is the rho that Canonne, Kamath and Steinke's conversion (2020) takes to the budget.
     """

@@ -1,4 +1,4 @@
-"""MST in dpmm: how its budget is split, which is right."""
+"""The split of MST's budget in dpmm, which is right."""
 
 import math
 

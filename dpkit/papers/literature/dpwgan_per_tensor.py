@@ -10,7 +10,7 @@ SAID = 1.4552  # certified, of TENSORS releases a step that each draw a batch of
 
 
 def epsilon() -> float:
-    """Certified, of the tensors as one vector, with batches read as Poisson samples; add-remove."""
+    """Certified epsilon of the tensors as one vector, with Poisson batches; add-remove."""
     steps = EPOCHS * math.ceil(RECORDS / BATCH)
     return of_poisson_batches(NOISE / math.sqrt(TENSORS), BATCH / RECORDS, steps)
 

@@ -15,7 +15,7 @@ def running_sum(start: float, value: float, times: int) -> float:
 
 
 def doubled(moved: float, boundary: float) -> tuple[float, float, int]:
-    """How far two sums are apart after both have passed a power of two, where roundings double.
+    """The distance of two sums after both passed a power of two, where roundings double.
 
     The one starts at the boundary, where 0.6 of a step of float32 is rounded up to one; the other
     `moved` before it, where steps are half as long and the same record is rounded to half.

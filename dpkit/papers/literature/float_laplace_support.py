@@ -1,4 +1,4 @@
-"""A floating-point Laplace mechanism, whose last bits name its input."""
+"""A floating-point Laplace mechanism, whose last bits reveal its input."""
 
 from math import inf
 
@@ -19,7 +19,7 @@ def noise(draws: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def impossible_from_1(outputs: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which outputs of an input 0 cannot come from an input 1, whatever the noise was, (draws,).
+    """Mark the outputs of input 0 that no noise gives from input 1, (draws,).
 
     Within 1/2 of 0 they are 1 minus a noise in [1/2, 3/2], and that difference is exact (Sterbenz):
     a multiple of 2^-53 as such a noise is, of 2^-52 beyond 1. Numbers near 0 have finer bits.
@@ -29,7 +29,7 @@ def impossible_from_1(outputs: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def epsilon() -> float:
-    """None where more than delta of the outputs of 0 are impossible for 1."""
+    """No epsilon where more than delta of the outputs of 0 are impossible for 1."""
     outputs = 0.0 - noise(DRAWS, rng=np.random.default_rng(0)) / EPSILON
     return inf if impossible_from_1(outputs).mean() > DELTA else EPSILON
 

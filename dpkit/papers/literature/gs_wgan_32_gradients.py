@@ -9,7 +9,7 @@ SAID = 9.992624  # its script's formula at its defaults
 
 
 def epsilon(batch: int = BATCH) -> float:
-    """Certified, with the choice of a critic read as a Poisson sample of records; add-remove.
+    """Certified epsilon, with a critic's choice read as a Poisson sample; add-remove.
 
     Args:
         batch: gradients in a release, each of which a record of the critic's part moves in full.

@@ -10,7 +10,7 @@ DELTA = 1.66575e-6  # 1 / (N ln N) of 55,000 records, as its log has it
 
 
 def epsilon(batch: int = BATCH) -> float:
-    """Exact, for a record of the last critic's part, which sways every step; add-remove.
+    """Exact epsilon of a record in the last critic's part, which sways every step; add-remove.
 
     Args:
         batch: gradients in a release, each of which such a record moves in full.

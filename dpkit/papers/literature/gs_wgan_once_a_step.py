@@ -9,7 +9,7 @@ DELTA = 1.66575e-6  # 1 / (N ln N) of 55,000 records, as its log has it
 
 
 def epsilon(batch: int = BATCH) -> float:
-    """Certified, with the choice of a critic read as a Poisson sample of records; add-remove.
+    """Certified epsilon, with a critic's choice read as a Poisson sample; add-remove.
 
     Args:
         batch: gradients in a release, each of which a record of the critic's part moves in full.

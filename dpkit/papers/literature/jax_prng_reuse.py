@@ -21,14 +21,14 @@ CHARGED = 3.9213  # one Gaussian of noise 1.1 over all blocks, rounded up
 
 
 def same_noise() -> list[tuple[str, str]]:
-    """Blocks of the gradient that are drawn from the same key and of the same shape."""
+    """Blocks of the gradient with one key and one shape."""
     return [
         (one, other) for one, other in combinations(SHAPES, 2) if SHAPES[one] == SHAPES[other]
     ]
 
 
 def epsilon() -> float:
-    """Of one step: none where two blocks have the same noise, for their difference has none."""
+    """Epsilon of one step: none if two blocks share noise, as their difference has none."""
     return (
         inf if same_noise() else gdp.epsilon([Release(Gaussian(NOISE))], delta=DELTA).epsilon
     )

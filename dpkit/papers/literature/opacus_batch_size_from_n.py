@@ -1,4 +1,4 @@
-"""Noise that is divided by a number of records which it should hide."""
+"""Noise divided by a number of records that it should hide."""
 
 from math import log
 
@@ -28,7 +28,7 @@ def deltas(epsilons: ArrayLike, *, records: int, weights: int) -> NDArray[np.flo
 
 
 def epsilon() -> float:
-    """At least this, under add-remove: of a record whose gradient is 0."""
+    """A lower bound, under add-remove, for a record whose gradient is 0."""
     epsilons = np.linspace(0, 20, 20_001)
     return float(epsilons[deltas(epsilons, records=RECORDS, weights=WEIGHTS) > DELTA].max())
 

@@ -9,7 +9,7 @@ RIGHT = 4.844805  # sqrt(2 ln(1.25 / 1e-5)) / 1
 
 
 def noise_scale() -> float:
-    """What the expression gives where delta is 1e-5 and not its number of digits."""
+    """The expression's value at delta 1e-5 in place of its number of digits."""
     return math.sqrt(2 * math.log(1.25 * 10**DELTA)) / EPSILON
 
 

@@ -1,4 +1,4 @@
-"""PATE-GAN's code of its experiments: what its noise is added to."""
+"""PATE-GAN's code of its experiments: the place of its noise."""
 
 import math
 

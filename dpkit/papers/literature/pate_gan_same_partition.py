@@ -15,7 +15,7 @@ def parts_as_released() -> list[int]:
 
 
 def most_votes(parts: list[int]) -> float:
-    """Of the teachers trained on these parts, the most whose votes one record sways."""
+    """The most teachers of these parts whose votes one record sways."""
     return float(max(map(parts.count, parts)))
 
 

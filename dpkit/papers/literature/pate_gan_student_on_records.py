@@ -1,4 +1,4 @@
-"""synthcity's PATE-GAN: what the student is trained on."""
+"""synthcity's PATE-GAN: its student's training data."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def student_gradient(real: np.ndarray, generated: np.ndarray, votes: np.ndarray)
 
 
 def epsilon() -> float:
-    """Of one step whose noisy votes are given: none if a record moves it all the same."""
+    """Epsilon of one step given its noisy votes: none if a record still moves it."""
     votes = np.array([1, 0])
     moved = student_gradient(REAL, GENERATED, votes) - student_gradient(
         OTHER, GENERATED, votes

@@ -1,4 +1,4 @@
-"""synthcity's PATE-GAN: batches of votes that are not charged."""
+"""synthcity's PATE-GAN: uncharged batches of votes."""
 
 from scipy.special import bdtr
 
@@ -8,7 +8,7 @@ BATCH, TEACHERS, LAMDA = 200, 10, 1e-3  # the plugin's defaults
 
 
 def charged_share(probability_real: float = 0.5, batch: int = BATCH) -> float:
-    """Of batches of independent noisy votes, the share in which fewer than half say "real".
+    """Share of batches of independent noisy votes with fewer than half "real".
 
     Args:
         probability_real: of one noisy vote; 1/2 where as many teachers say real as fake. With the

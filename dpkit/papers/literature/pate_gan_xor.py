@@ -9,7 +9,7 @@ RIGHT = 4.844805  # sqrt(2 ln(1.25 / 1e-5)) / 1
 
 
 def noise_scale() -> float:
-    """What the expression gives: in Python `10 ^ 5` is exclusive or, which is 15."""
+    """The expression's value: in Python `10 ^ 5` is exclusive or, which is 15."""
     return math.sqrt(2 * math.log(1.25 * (10 ^ DIGITS))) / EPSILON
 
 

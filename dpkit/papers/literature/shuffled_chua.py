@@ -8,7 +8,7 @@ POISSON = 1.9535  # PLD, certified from above: 10,000 Poisson batches at rate 1/
 
 
 def epsilon() -> float:
-    """What one shuffled epoch costs at least, under zero-out adjacency."""
+    """A lower bound on one shuffled epoch's epsilon, under zero-out adjacency."""
     return shuffled.at_least(NOISE, batches=BATCHES, delta=DELTA)
 
 

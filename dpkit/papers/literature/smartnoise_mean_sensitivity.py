@@ -1,4 +1,4 @@
-"""How far one record moves a mean when the number of records is private too."""
+"""One record's shift of a mean when the number of records is private too."""
 
 from dpkit.papers.claims import Code, Source, finding
 

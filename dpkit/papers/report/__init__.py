@@ -1,4 +1,4 @@
-"""One HTML page of everything: every table, figure and claim, with how each came about."""
+"""One HTML page of every table, figure and claim, with the origin of each."""
 
 from dpkit.papers.report.page import write
 

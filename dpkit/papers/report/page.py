@@ -1,7 +1,7 @@
-"""The page: what is stored and claimed, gathered by paper, and put into the template.
+"""The page: stored parts and claims, gathered by paper, in the template.
 
-It says nothing of when it was written or how long anything took: the same stored parts give the
-same bytes, however often the runs were interrupted.
+It holds no dates and no durations: the same stored parts give the same bytes, however often the
+runs were interrupted.
 """
 
 import math
@@ -55,9 +55,9 @@ def write(
 
     Args:
         path: of one HTML file, which needs no other.
-        papers: packages, each with its claims, and with the tables that it shows.
+        papers: packages, each with its claims and shown tables.
         plans: by paper and table.
-        scale, seeds, device, results: what was computed, and where it is stored (`reproduce`).
+        scale, seeds, device, results: of the stored parts, as `reproduce`.
     """
     sections, records = [], []
     for paper in papers:
@@ -88,7 +88,7 @@ def _section(
     stored: Mapping[str, Stored],
     results: Path | None,
 ) -> dict[str, Any]:
-    """One paper's section; of each verdict its name, its mark, and how many claims have it."""
+    """One paper's section; of each verdict its name, its mark, and its number of claims."""
     tables = [_table(one, stored[one.table], results) for one in asked]
     verdicts = [check(claim) for claim in paper.CLAIMS]
     count = Counter(one.verdict for one in verdicts)
@@ -106,7 +106,7 @@ def _section(
 
 
 def _table(asked: Sweep, stored: Stored, results: Path | None) -> dict[str, Any]:
-    """What is planned and stored of one table, and how each stored part came about."""
+    """The planned and stored parts of one table, and each one's origin."""
     name, plan = asked.table, asked.plan
     where = {"scale": asked.scale, "results": results}
     folder = store.folder(asked.paper, name, **where)
@@ -138,7 +138,7 @@ def _wanted(asked: Sweep, results: Path | None) -> dict[str, Any]:
 
 
 def _versions(records: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """What the stored parts were computed with: each name and all its versions."""
+    """The software of the stored parts: each name and all its versions."""
     found: dict[str, set[str]] = {}
     for record in records:
         told = record["provenance"]
@@ -149,7 +149,7 @@ def _versions(records: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _data(records: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The data sets that were read, with their checksums."""
+    """The data sets read, with their checksums."""
     return sorted({one for record in records for one in record["provenance"]["data"].items()})
 
 
@@ -179,7 +179,7 @@ def _template() -> Any:
 class PictureGrid(NamedTuple):
     """A table as text.
 
-    heads: of each column its name, and what its numbers are ("" where that is said elsewhere).
+    heads: of each column its name and unit ("" where stated elsewhere).
     numeric: of each column whether it holds numbers.
     """
 
@@ -192,8 +192,8 @@ class PictureGrid(NamedTuple):
 def grid(shown: Shown, stored: Mapping[str, Stored]) -> PictureGrid:
     """A report's table from the stored parts of all plans of its paper, by plan.
 
-    A column's lowest and highest value stand in brackets beside it. What its name or its unit calls
-    an epsilon is rounded upwards.
+    A column's lowest and highest value stand in brackets beside it. Columns whose
+    name or unit is an epsilon are rounded upwards.
     """
     rows = [_folded(row) for row in shown.rows(*(stored.get(name, {}) for name in shown.of))]
     columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -267,7 +267,7 @@ def _number(value: Any) -> bool:
 
 
 class DrawnPicture(NamedTuple):
-    """A PNG and what it shows in words."""
+    """A PNG and its description."""
 
     png: bytes
     words: str
@@ -278,7 +278,7 @@ def samples(images: np.ndarray, words: str) -> DrawnPicture:
 
     Args:
         images: uint8 (images, height, width).
-        words: what they are.
+        words: their description.
     """
     from PIL import Image
 
@@ -301,7 +301,7 @@ def curves(stored: Stored, of: str) -> list[DrawnPicture]:
 
 
 def _curves(stored: Stored) -> Iterator[tuple[str, tuple[str, str, Mapping[str, Any]]]]:
-    """Of each part of seed 0 that has one: its name, and what the curve's axes are."""
+    """The names and axes of the curves of seed 0's parts."""
     for name, part in sorted(stored.items()):
         curve = part["values"].get("curve", {})
         along = next((key for key in AXES if len(curve.get(key, ())) > 1), None)

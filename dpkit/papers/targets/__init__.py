@@ -1,4 +1,4 @@
-"""All that is attacked: each paper's systems, and what belongs to no paper."""
+"""All targets of attacks: each paper's systems, and those of no paper."""
 
 from importlib import import_module
 
@@ -20,10 +20,10 @@ def targets() -> tuple[Target, ...]:
 
 
 def chosen(name: str) -> tuple[Target, ...]:
-    """The target of that id, or all whose group it is ("dp_cgan"), or all ("all").
+    """Return the target of that id, or those of that group ("dp_cgan"), or all ("all").
 
     Raises:
-        ValueError: there is none, and the message lists the groups, or the group's targets.
+        ValueError: none; the message lists the groups, or the group's targets.
     """
     every = targets()
     found = tuple(one for one in every if name in (one.id, one.group, "all"))

@@ -1,8 +1,8 @@
-"""One-release baselines as targets: thousands of canaries in one release, each scored by its own.
+"""One-release baselines as targets: thousands of canaries in one release, each scored.
 
-All that the records do to a release is a sum, so that a canary's score is the release along what
-the canary alone would add to it. Canaries are made to add next to nothing along each other. Both
-releases are private as proven: no attack may find more.
+A release is a noised sum over records, so a canary's score is the release along the canary's own
+summand. Canaries add next to nothing along each other. Both releases are private as proven: no
+attack may find more.
 """
 
 from dataclasses import replace
@@ -49,7 +49,7 @@ def moments_settings() -> MomentsSettings:
 
 
 def single_pixels(rng: np.random.Generator, trials: int) -> Scores:
-    """Of twice as many canaries in one release of the class moments, at most 10,240.
+    """Scores of twice as many canaries in one release of the class moments, at most 10,240.
 
     Each has a pixel at 1, all others at 0, and no other canary of its class has that one: beside
     the count, means and second moments of two canaries have no part in common.
@@ -86,7 +86,7 @@ def features_settings() -> FeaturesSettings:
 
 
 def random_images(rng: np.random.Generator, trials: int) -> Scores:
-    """Of twice as many canaries in one release of their mean embeddings.
+    """Scores of twice as many canaries in one release of their mean embeddings.
 
     Pixels are 0 or 1 by fair coins, so that kernels of two canaries are about exp(-16), and
     embeddings have products of deviation 1 / sqrt(features): what the approximation leaves.

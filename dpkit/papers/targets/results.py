@@ -17,7 +17,7 @@ SHOWN = 0.002  # share of either world's scores that may lie beyond the histogra
 
 
 def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str, Any]:
-    """Attack a target once: what is said, proven and measured of it, as JSON values.
+    """Attack a target once: its stated, proven and measured epsilons, as JSON values.
 
     Where trials are independent, a sample decides and an epsilon is said of the target, `draws` has
     the number of pairs after which the sequential test refutes it, and the fewest with which
@@ -63,7 +63,7 @@ def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str,
 def repeat(
     target: Target, *, times: int, trials: int, seed: int = 0, confidence: float = 0.95
 ) -> dict[str, Any]:
-    """Attack a target many times: in how many runs the measured epsilon is at most the proven one.
+    """Attack a target many times; count the runs whose measured epsilon is within the proven.
 
     Args:
         times: runs, >= 1, each with a seed of its own.
@@ -90,7 +90,7 @@ def repeat(
 
 
 def settings(target: Target) -> dict[str, Any]:
-    """Everything that was set: stored results of other settings are not used."""
+    """All settings: stored results of other settings are not used."""
     return {
         "target": target.id,
         "trials": target.trials,
@@ -138,7 +138,7 @@ def _bound(target: Target, scores: Scores, seed: int, confidence: float) -> Lowe
 def _draws(
     target: Target, scores: Scores, seed: int, confidence: float
 ) -> dict[str, int | None] | None:
-    """After how many draws a world each test refutes what is said."""
+    """Draws a world after which each test refutes the stated epsilon."""
     if target.said is None or not target.independent:
         return None
     asked: dict[str, Any] = {"epsilon": target.said, "delta": target.delta}
@@ -151,7 +151,7 @@ def _draws(
 
 
 def _histogram(scores: Scores) -> dict[str, list[float]]:
-    """Both worlds' scores in bins of one width; what lies beyond the ends is in the last bins."""
+    """Both worlds' scores in bins of one width; the last bins hold all beyond the ends."""
     finite = [world[np.isfinite(world)] for world in scores]
     ends = [np.quantile(world, (SHOWN, 1 - SHOWN)) for world in finite if world.size]
     low, high = (min(e[0] for e in ends), max(e[1] for e in ends)) if ends else (0.0, 1.0)

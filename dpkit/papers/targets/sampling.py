@@ -1,7 +1,7 @@
-"""Attacks on how batches are drawn: where an accountant's batches are not those of the training.
+"""Attacks on the drawing of batches, where accountant and training differ.
 
-What is charged is the price of Poisson batches under the adjacency that is attacked. Each
-attack is set on the worst case that the other way of drawing allows.
+The charge is the price of Poisson batches under the attacked adjacency. Each attack is set on the
+worst case of the other way of drawing.
 """
 
 from collections.abc import Sequence
@@ -105,7 +105,7 @@ def own_divisor(
 def class_count(
     rng: np.random.Generator, trials: int, *, others: Sequence[int], noise: float = 0.0
 ) -> Scores:
-    """How many records the record's class has, which is the last, as a histogram says it.
+    """The noised number of records in the record's class, the last, from a histogram.
 
     `others` are the records of each class, the record itself left out; `noise` is the deviation of
     the noise on a count, 0 where it is taken for public.

@@ -1,4 +1,4 @@
-"""What is attacked: a system or one release, what is said of it, what is proven, and the attack."""
+"""A target: a system or one release, its stated and proven epsilons, and the attack."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,34 +15,34 @@ from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency
 
 Version = Literal["published", "repaired", "mechanism"]
 VERSIONS: tuple[str, ...] = get_args(Version)
-# What most attacks assume
+# Of most attacks
 KNOWN = "the attacker knows the other records and sees every release"
 
 
 @dataclass(frozen=True)
 class Target:
-    """Something an attacker is set on, with the epsilons said and proven of exactly that.
+    """A system to attack, with its own stated and proven epsilons.
 
     Args:
         id: "<paper>/<name>", the paper by its package's name, or another group's. A paper's
             main run is "<paper>/published" and "<paper>/repaired".
         version: "published", "repaired", or "mechanism" for one release of `privacy`.
-        says: what is attacked, one sentence.
-        where: section, table or file in which an epsilon is claimed or charged for it.
-        claimed: epsilon that the text states for it; None where none is stated.
-        charged: epsilon that the published code's accountant charges for it; None where none does.
+        says: the target, one sentence.
+        where: section, table or file of its claimed or charged epsilon.
+        claimed: epsilon that the text states for it, or None.
+        charged: epsilon that the published code's accountant charges for it, or None.
         delta: in (0, 1), of all the epsilons.
         proven: () -> certified upper bound, of epsilon inf where no finite one covers the target.
-        attack: what the attacker knows and scores, one sentence.
+        attack: the attacker's knowledge and scores, one sentence.
         scores: (rng, trials) -> scores, `trials` in each world.
         trials: scores a world of a stored run.
-        bound: how a lower bound follows from scores.
-        assumes: what must hold of the attack beside the bound's own assumptions.
+        bound: scores -> a lower bound.
+        assumes: assumptions of the attack beside the bound's own.
         adjacency: of all the epsilons.
         independent: whether trials are independent runs; False where they are parts of one, such as
             its canaries.
-        settings: everything else that was set, as JSON values.
-        data: () -> data set name -> sha256 of what is read; none where no data are.
+        settings: all else that was set, as JSON values.
+        data: () -> data set name -> sha256, empty where no data are read.
         scale: "paper" where noise, sampling and steps are the paper's own, else "reduced".
 
     Raises:

@@ -1,8 +1,8 @@
-"""Training by the kit itself as targets: `Private`, its step, and `PrivateGan`.
+"""The kit's own training as targets: `Private`, its step, and `PrivateGan`.
 
-All of it is private as proven, so that no attack may find more. They show what of a proven epsilon
-an attacker can show: much by canaries and by initial weights of his own, next to nothing from
-what a generator makes of ordinary records.
+All of it is private as proven: no attack may find more. They measure the part of a proven epsilon
+that an attacker can show: much by canaries and by chosen initial weights, next to nothing from a
+generator of ordinary records.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ PRIVATE, STEP, GAN = "private/model.py", "private/release.py", "private/gan.py"
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """What a run is asked for: from it noise and price follow.
+    """The request for a run, which decides noise and price.
 
     Args:
         epsilon: nats, under add-remove at `DELTA`.
         steps: releases.
-        rate: probability with which a record is in a batch.
+        rate: probability that a record is in a batch.
         records: public number of records; `rate` times it is a whole number.
     """
 
@@ -47,7 +47,7 @@ class TrainedRun:
         )
 
     def asked(self) -> dict[str, Any]:
-        """As attacks on training take it."""
+        """The request in the form of attacks on training."""
         return {
             "epsilon": self.epsilon,
             "delta": DELTA,
@@ -60,7 +60,7 @@ class TrainedRun:
         return self.plan().guarantee()
 
     def settings(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The settings as JSON values."""
         return {
             "asked_epsilon": self.epsilon,
             "steps": self.steps,
@@ -79,7 +79,7 @@ SAMPLES = 2000  # generated
 
 
 def canaries_in_one_run(rng: np.random.Generator, trials: int, *, kind: str) -> Scores:
-    """Of twice as many canaries, "dirac" or "random_directions", in one run of `Private`."""
+    """Scores of twice as many canaries, "dirac" or "random_directions", in one `Private` run."""
     from dpkit.audit.training import canaries
 
     included = one_run.coins(rng, 2 * trials)
@@ -88,14 +88,14 @@ def canaries_in_one_run(rng: np.random.Generator, trials: int, *, kind: str) -> 
 
 
 def one_canary(rng: np.random.Generator, trials: int) -> Scores:
-    """Of as many runs in each world, with one canary or without."""
+    """Scores of as many runs in each world, with one canary or without."""
     from dpkit.audit.training import canaries
 
     return canaries.one_canary(rng, trials, plan=ALONE.plan())
 
 
 def worst_case_initial_weights(rng: np.random.Generator, trials: int) -> Scores:
-    """Of as many runs in each world, from the same initial weights."""
+    """Scores of as many runs in each world, from the same initial weights."""
     from dpkit.audit.training import initial_weights
 
     case = initial_weights.blank_target(rng, records=WEIGHTS.records)
@@ -103,14 +103,14 @@ def worst_case_initial_weights(rng: np.random.Generator, trials: int) -> Scores:
 
 
 def generator_critic(rng: np.random.Generator, trials: int) -> Scores:
-    """Of twice as many candidates of one run of `PrivateGan`'s step."""
+    """Scores of twice as many candidates of one run of `PrivateGan`'s step."""
     from dpkit.audit.training import generators
 
     return generators.critic_scores(generators.on_half(rng, 2 * trials, **GENERATOR.asked()))
 
 
 def generator_nearest(rng: np.random.Generator, trials: int) -> Scores:
-    """Of twice as many candidates of one run of `PrivateGan`'s step."""
+    """Scores of twice as many candidates of one run of `PrivateGan`'s step."""
     from dpkit.audit.training import generators
 
     trained = generators.on_half(rng, 2 * trials, **GENERATOR.asked())

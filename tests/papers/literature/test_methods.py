@@ -217,13 +217,13 @@ def test_a_finding_says_where_it_was_read():
     assert one.id == "ledger/some-name"
     assert one.where == "A method (its authors 2026): owner/name 0000000, file.py:1"
     for name in ("work", "place"):
-        with pytest.raises(ValueError, match=f"{name} of a source must say something"):
+        with pytest.raises(ValueError, match=f"{name} of a source must not be empty"):
             Source(**{"work": "x", "place": "x", name: " "})
 
 
 def test_what_was_not_read_cannot_be_checked():
     source = Source("A method", "the paper, Table 1", unread="Table 1 (no public copy)")
-    words = r"kind must be 'unchecked', got 'at most'.*no public copy"
+    words = "kind must be 'unchecked'.*no public copy.*got 'at most'"
     with pytest.raises(ValueError, match=words):
         finding("some-name", source, **CLAIM)
     one = claims.check(finding("some-name", source, **{**CLAIM, "kind": "unchecked"}))
