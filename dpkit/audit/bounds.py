@@ -83,8 +83,11 @@ def at_thresholds(
     each (Bonferroni); both inequalities follow from the same two limits.
 
     Args:
+        absent, present: scores, (trials,) each.
+        delta, adjacency: of the epsilon; delta in (0, 1).
         thresholds: (thresholds,), not NaN.
-        rng: plays no part; nothing is drawn. The others are `clopper_pearson`'s.
+        confidence: in (0, 1).
+        rng: plays no part; nothing is drawn.
 
     Raises:
         ValueError: there is no threshold, or one is NaN, or as `clopper_pearson`.
@@ -122,7 +125,11 @@ def likelihood_ratio(
     needs, to first order, 0.35 of `clopper_pearson`'s trials where both rates are equally
     uncertain, and 0.7 where one decides (at 95 %).
 
-    Arguments and errors are `clopper_pearson`'s.
+    Args:
+        absent, present: scores, (trials,) each.
+        delta, adjacency: of the epsilon; delta in (0, 1).
+        rng: draws which scores choose the threshold.
+        confidence, choosing, and errors: as `clopper_pearson`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     parts = choose.split(absent, present, share=choosing, rng=rng)
@@ -147,7 +154,11 @@ def gaussian(
     joint test as `likelihood_ratio`, and epsilon at delta is that of the Gaussian mechanism with
     noise 1 / mu. Where the curve is another, the result bounds nothing.
 
-    Arguments and errors are `clopper_pearson`'s.
+    Args:
+        absent, present: scores, (trials,) each.
+        delta, adjacency: of the epsilon; delta in (0, 1).
+        rng: draws which scores choose the threshold.
+        confidence, choosing, and errors: as `clopper_pearson`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     parts = choose.split(absent, present, share=choosing, rng=rng)
@@ -229,7 +240,10 @@ def fewest_draws(
     no test. Draws are taken in their order.
 
     Args:
-        epsilon: >= 0, what is to be refuted. The others are `clopper_pearson`'s.
+        absent, present: scores, (trials,) each.
+        epsilon, delta, adjacency: of the claim to refute; epsilon >= 0, delta in (0, 1).
+        rng: draws which scores choose the threshold.
+        confidence, and errors: as `clopper_pearson`.
 
     Returns:
         draws a world; None where no number up to all of them does.

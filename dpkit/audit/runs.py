@@ -102,7 +102,13 @@ def left_out(
     Every epoch it is in one batch. The clipped gradients of all others are the opposite of its own,
     so that beside what a full batch of them sums to, its batch is moved by twice its clipped
     gradient with the record and by once without it (Chua et al. 2024, "How private are DP-SGD
-    implementations?"). Arguments and errors as `shuffled`, with shift at most 10.
+    implementations?"). Errors as `shuffled`.
+
+    Args:
+        rng: draws the places and the noise.
+        trials: runs in each world, >= 1.
+        shift: a clipped gradient's length in deviations of the noise, in (0, 10].
+        batches, epochs: batches an epoch, and epochs, each shuffled anew; >= 1.
     """
     check_rng(rng)
     shift = checks.in_range(0, 10, shift=checks.positive(shift=shift))
@@ -131,7 +137,13 @@ def sorted_runs(
 
     They see less than `poisson`, and take no longer for millions of steps: only the number of
     releases in each cell matters, which is drawn at once. Scores are log likelihood ratios of
-    these numbers. Arguments and errors as there, with shift at most 10.
+    these numbers. Errors as `poisson`.
+
+    Args:
+        rng: draws the numbers.
+        trials, steps: runs in each world, and releases a run; >= 1.
+        shift: how far the record moves a release that it is in, in noise deviations, in (0, 10].
+        rate: probability that a record takes part in a step, in (0, 1].
     """
     check_rng(rng)
     rate = checks.in_range(0, 1, rate=checks.positive(rate=rate))

@@ -88,7 +88,12 @@ def watch(
     """The state of `refute` again and again, from pairs (absent, present) that need not end.
 
     Pairs are read in blocks, each a quarter of all before it; ends with the pairs, or with the
-    block in which the claim is refuted. Arguments as `refute`.
+    block in which the claim is refuted.
+
+    Args:
+        pairs: scores (absent, present), one pair a round, independent, and those of a world alike.
+        epsilon, delta, adjacency: of the claim; epsilon in [0, 50], delta in (0, 1).
+        confidence, and errors: as `refute`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     epsilon = checks.in_range(0, 50, epsilon=epsilon)

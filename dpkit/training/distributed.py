@@ -121,7 +121,9 @@ def clipped_sum(
     on all ranks afterwards: masks are others than in one process.
 
     Args:
-        of, inputs, rule: as there.
+        of: per-example gradients and losses of inputs.
+        inputs: tensors of the whole batch, (batch, ...).
+        rule: clips, and answers the sensitivity of the sum.
         microbatch_size: examples at a time on each rank.
 
     Raises:

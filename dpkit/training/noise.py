@@ -54,7 +54,7 @@ def noised_each(
     For clipping by groups and by coordinate (`noise_stds` of the rule).
 
     Args:
-        sums, rng: as `noised`.
+        sums, rng: clipped sums, one tensor a parameter, and a generator on their device.
         noise_stds: for each sum a number, or a tensor of its shape, in the unit of the sums.
 
     Raises:

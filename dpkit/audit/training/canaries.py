@@ -185,8 +185,13 @@ def random_directions(
     Canary i has features a_i and a weight u_i on each hidden unit, both uniform on spheres; its
     loss, 1e6 u_i' W a_i, has the gradient 1e6 v_i, v_i = u_i a_i'. Two directions have a product of
     deviation 1 / sqrt(number of weights): canaries disturb each other by so little. The attacker
-    knows the ordinary records, and takes off what they are expected to release. Arguments and
-    errors as `dirac`.
+    knows the ordinary records, and takes off what they are expected to release.
+
+    Args:
+        rng: draws directions, initial weights, batches and noise.
+        included: (canaries,) bool, of whom to train on; see `one_run.coins`.
+        epsilon: the budget of the run, in nats, under add-remove.
+        delta, steps, rate, max_grad_norm, images, and errors: as `dirac`.
     """
     included, images = _included(rng, included), images or first_digits(1000)
     pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)

@@ -244,8 +244,8 @@ class RawHistory(Remembering):
     local clipping, so that no guarantee covers a run (`adadp/raw-history-leak`).
 
     Args:
-        parameters, noise_multiplier, max_grad_norm: as `NoiseShape`; the norm is of the steps
-            before the switch.
+        parameters, noise_multiplier, max_grad_norm: trainable tensors, z and C (`NoiseShape`);
+            the norm is of the steps before the switch.
         bound_factor, decay, threshold, of, spread: as `settings.Published`, `of` for its history.
         scale: factor of line 13's noise: sqrt(lot) where each example gets it.
     """
@@ -312,8 +312,8 @@ class ReleasedHistory(Remembering):
     Everything is post-processing of released sums.
 
     Args:
-        parameters, noise_multiplier: as `NoiseShape`.
-        max_grad_norm, decay, range_factor: as `settings.Repaired`, decay in [0, 1].
+        parameters, noise_multiplier, max_grad_norm: trainable tensors, z and C (`NoiseShape`).
+        decay, range_factor: as `settings.Repaired`, decay in [0, 1].
         lot: expected batch size, which the sums are divided by.
     """
 
@@ -361,8 +361,8 @@ class OptimisedNoise(Remembering):
     """DpOpt's noise: less of it on coordinates along which the cost is steep.
 
     Args:
-        parameters, noise_multiplier: as `NoiseShape`.
-        max_grad_norm, decay: as `settings.Optimised`, decay in [0, 1].
+        parameters, noise_multiplier, max_grad_norm: trainable tensors, z and C (`NoiseShape`).
+        decay: as `settings.Optimised`, decay in [0, 1].
     """
 
     what = "slopes"
