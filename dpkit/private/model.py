@@ -179,6 +179,10 @@ class Private:
         self._run = {"data": checksum(self._data), "seed": reproducible_seed} if budget else {}
         if self._budget is not None:
             self._budget.check(self.plan.ledger(), **self._run)
+            if (
+                self.plan.scaling_noise is not None
+            ):  # whose release `transform` shows from now on
+                self._budget.reserve(self.plan.ledger(), **self._run)
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         """Batches, as tuples of tensors on the network's device, until the budget is spent.
@@ -330,7 +334,8 @@ class Private:
         watched = self._look(name, of, *rows, loss=loss)
         settle(self.optimizer)
         self._weights.look()
-        if not self.steps_done and self._budget is not None:
+        reserved = self.steps_done or self.plan.scaling_noise is not None
+        if self._budget is not None and not reserved:
             self._budget.reserve(self.plan.ledger(), **self._run)
         self._drawn.unused = False
         self.steps_done += 1

@@ -66,12 +66,12 @@ class Plan:
         return self.noise_multiplier * self.clipping.sensitivity("add-remove")
 
     def ledger(self, steps: int | None = None) -> list[Release]:
-        """The releases of `steps` steps (all, by default), and those before the first."""
+        """The releases of `steps` steps (all, by default), and that of a NoisyStandardised."""
         one = mechanism(
             self.sampling, noise_multiplier=self.noise_multiplier, public_size=self.public_size
         )
         count = self.steps if steps is None else checks.whole(steps=steps)
-        return [*(_scaling(self.scaling_noise) if count else ()), Release(one, count)]
+        return [*_scaling(self.scaling_noise), Release(one, count)]
 
     def guarantee(self, steps: int | None = None) -> Guarantee:
         """The certified accountant's bound on that, under add-remove adjacency."""
