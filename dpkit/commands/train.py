@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,6 +89,7 @@ def train(
             f"--out and --checkpoint are both {out}, but a checkpoint is private; give "
             "--checkpoint another file, such as run.pt"
         )
+    from dpkit.datasets.images import class_folders
     from dpkit.training import distributed
 
     try:
@@ -95,6 +97,7 @@ def train(
             images = _images(data, size=size, channels=1 if grey else 3)
             gan = _gan(
                 images,
+                class_folders(data) if Path(data).is_dir() else (),
                 labels=labels,
                 epsilon=epsilon,
                 delta=delta,
@@ -126,12 +129,15 @@ def _images(data: str, *, size: int, channels: int) -> "Images":
     return datasets.load(data)
 
 
-def _gan(images: "Images", *, labels: bool, **settings: Any) -> "PrivateGan":
-    """A GAN with the default networks for such images."""
+def _gan(
+    images: "Images", folders: Sequence[str], *, labels: bool, **settings: Any
+) -> "PrivateGan":
+    """A GAN with the default networks for such images, of as many classes as folders at least."""
     from dpkit.private.gan import PrivateGan, initial_weights
     from dpkit.private.image_networks import image_networks
 
-    classes = int(images.labels.max()) + 1 if labels else 1
+    last = int(images.labels.max()) if labels else 0
+    classes = max(len(folders), last + 1) if last else 1
     shown = classes if classes > 1 else None
     shape = images.pixels.shape[1:]
     with initial_weights(settings["reproducible_seed"]):

@@ -191,9 +191,9 @@ def image_folder(
     """Read the images below a folder, each cut to its central square and resized.
 
     Each is turned as its EXIF orientation says, and laid on white where it is transparent. Labels
-    number the sub-folders of the first level that hold images, in alphabetical order (as in LSUN:
-    one per category); images directly in the folder come first, as a class of their own. A flat
-    folder (CelebA) has label 0 throughout. Deeper nesting, hidden files and files that are no
+    number the sub-folders of the first level, empty ones too, in alphabetical order (as in LSUN:
+    one per category), if any holds an image; images directly in the folder come last, as a class
+    of their own. A flat folder (CelebA) has label 0 throughout. Deeper nesting, hidden files and files that are no
     images by their suffix do not matter.
 
     Args:
@@ -217,10 +217,17 @@ def image_folder(
     checks.whole(1, limit=1 if limit is None else limit)
     root = Path(path).expanduser().resolve()
     files = _image_files(root)[:limit]
-    folders = ["" if one.parent == root else one.relative_to(root).parts[0] for one in files]
-    numbers = {name: number for number, name in enumerate(sorted(set(folders)))}
+    parts = [one.relative_to(root).parts for one in files]
+    names = class_folders(root) if any(len(one) > 1 for one in parts) else []
+    labels = [names.index(one[0]) if len(one) > 1 else len(names) for one in parts]
     pixels = np.stack([_read(file, size, modes[0]) for file in files])
-    return make_images(root.name, pixels, np.array([numbers[name] for name in folders]))
+    return make_images(root.name, pixels, np.array(labels))
+
+
+def class_folders(path: str | Path) -> list[str]:
+    """Names of the sub-folders that `image_folder` numbers, whatever images they hold."""
+    inside = Path(path).expanduser().iterdir()
+    return sorted(one.name for one in inside if one.is_dir() and not one.name.startswith("."))
 
 
 def _image_files(root: Path) -> list[Path]:

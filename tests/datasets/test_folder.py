@@ -24,18 +24,21 @@ def test_a_flat_folder_has_one_label(tmp_path):
     assert image_folder(str(tmp_path), size=16).checksum == images.checksum
 
 
-def test_sub_folders_are_classes_however_deep(tmp_path):
-    paint(tmp_path / "bedroom" / "0" / "1" / "a.png", (10, 10, 10))
-    paint(tmp_path / "church" / "b.bmp", (20, 20, 20))
-    paint(tmp_path / "bedroom" / "c.png", (30, 30, 30))
-    (tmp_path / "church" / "notes.txt").write_text("no image")
-    (tmp_path / "church" / "._b.png").write_text("a shadow that a Mac leaves")
-    (tmp_path / "empty").mkdir()
-    images = image_folder(tmp_path, size=4, channels=1)
+def test_sub_folders_are_classes_however_deep_whatever_images_are_there(tmp_path):
+    photos = tmp_path / "photos"
+    paint(photos / "bedroom" / "0" / "1" / "a.png", (10, 10, 10))
+    paint(photos / "church" / "b.bmp", (20, 20, 20))
+    paint(photos / "bedroom" / "c.png", (30, 30, 30))
+    (photos / "church" / "notes.txt").write_text("no image")
+    (photos / "church" / "._b.png").write_text("a shadow that a Mac leaves")
+    (photos / "chapel").mkdir()  # a class whose last image was taken away
+    images = image_folder(photos, size=4, channels=1)
     assert images.pixels.shape == (3, 1, 4, 4)
-    assert images.labels.tolist() == [0, 0, 1]
+    assert images.labels.tolist() == [0, 0, 2]
     assert images.pixels[:, 0, 0, 0].tolist() == [10, 30, 20]
-    assert image_folder(tmp_path, size=4, limit=2).n == 2
+    assert image_folder(photos, size=4, limit=2).n == 2
+    paint(photos / "astray.png", (40, 40, 40))
+    assert sorted(image_folder(photos, size=4).labels) == [0, 0, 2, 3]
 
 
 def test_the_central_square_is_kept(tmp_path):
