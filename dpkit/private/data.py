@@ -125,7 +125,8 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
 def is_dataset(x: Any) -> bool:
     """Torch's, or another class with a length and items by index that is no array."""
     items = all(hasattr(type(x), name) for name in ("__getitem__", "__len__"))
-    array = hasattr(x, "shape") or isinstance(x, Sequence | Mapping)
+    known = ("__array__", "dtype", "iloc", "columns")  # of arrays and of frames
+    array = any(hasattr(x, name) for name in known) or isinstance(x, Sequence | Mapping)
     return isinstance(x, Dataset) or (items and not array)
 
 

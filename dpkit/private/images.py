@@ -1,6 +1,6 @@
 """Private synthetic images: fit labelled images once, sample as many as wanted."""
 
-import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpkit.common import checks
+from dpkit.datasets import Images
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
@@ -89,8 +90,8 @@ class PrivateImages(Priced):
         classes = checks.whole(1, classes=self.classes)
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
-        if "torch" in sys.modules:  # which arrays do not need
-            from dpkit.private import data
+        if not (hasattr(x, "__array__") or isinstance(x, Images | Sequence)):
+            from dpkit.private import data  # which needs torch, as arrays do not
 
             if isinstance(x, data.DataLoader) or data.is_dataset(x):
                 parts = data.tensors(x, y)

@@ -171,10 +171,11 @@ class Schema:
         import pandas as pd
 
         frame = self.encoder.frame(codes, rng)
-        for name, texts in self._texts.items():
-            back = {text: value for value, text in texts.items()}
-            values = pd.Series([back.get(cell) for cell in frame[name]])
-            frame[name] = values.convert_dtypes() if values.hasnans else values
+        for column in self.encoder.columns:
+            if texts := self._texts.get(column.name):
+                back = {text: value for value, text in texts.items()}
+                values = pd.Series([back.get(cell) for cell in frame[column.name]])
+                frame[column.name] = values.convert_dtypes() if column.missing else values
         return frame
 
 

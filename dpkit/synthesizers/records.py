@@ -57,7 +57,9 @@ def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:
             raise TypeError("Images hold their own labels: leave y out")
         x, y = x.pixels, x.labels
     if y is None:
-        raise TypeError("no y was given: fit(x, y), with a label for each image")
+        raise TypeError(
+            "no y was given: fit(x, y), with a label for each image, or fit(image_folder(x))"
+        )
     checks.array(x=x, y=y)
     try:
         pixels = plain(x)
@@ -175,11 +177,12 @@ def checked_labels(
     found = plain(labels)
     if not found.size:
         found = found.astype(np.int64)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or records not in (None, len(found)):
+    if found.ndim != 1 or found.dtype.kind not in "biu" or records not in (None, len(found)):
         wanted = "(records,)" if records is None else f"({records},)"
         raise ValueError(
             f"{name} must be integers of shape {wanted}, got {found.dtype} of shape {found.shape}; "
-            "round floats, give y.argmax(1) of one-hot rows, number names by a fixed public list"
+            "round floats, flatten a column, give y.argmax(1) of several one-hot columns, number "
+            "names by a fixed public list"
         )
     fine = (found >= 0) & (found < classes)
     if not fine.all():
