@@ -357,7 +357,7 @@ def watched(
         with remedied():
             from torch.utils.tensorboard.writer import SummaryWriter
         board = SummaryWriter(str(log_dir))
-    with tqdm(total=steps, disable=not bar, unit="step", delay=0.1) as progress:
+    with tqdm(total=steps, disable=not bar, unit="step") as progress:
         for record in records:
             progress.update(record.step + 1 - progress.n)
             for name, own in COLUMNS.items():
