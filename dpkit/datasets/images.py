@@ -193,8 +193,8 @@ def image_folder(
     Each is turned as its EXIF orientation says, and laid on white where it is transparent. Labels
     number the sub-folders of the first level, empty ones too, in alphabetical order (as in LSUN:
     one per category), if any holds an image; images directly in the folder come last, as a class
-    of their own. A flat folder (CelebA) has label 0 throughout. Deeper nesting, hidden files and files that are no
-    images by their suffix do not matter.
+    of their own. A flat folder (CelebA) has label 0 throughout. Deeper nesting, hidden files and
+    files that are no images by their suffix do not matter.
 
     Args:
         path: the folder; relative to the working directory unless absolute.

@@ -342,6 +342,8 @@ class Standardised:
 class NoisyStandardised:
     """As `Standardised`, by a noisy mean and deviation of each feature, which the budget covers.
 
+        from dpkit.private import NoisyStandardised
+
         transform = NoisyStandardised(low=0, high=100)  # of Private or PrivateGan
 
     The run's first release: each record, cut to [low, high], adds its values and their squares,

@@ -58,6 +58,7 @@ LATENT, HIDDEN, SLOPE = 64, 256, 0.2  # of a table's networks
 class PrivateGan(BaseEstimator):
     """A GAN whose generator may be released: its critic alone sees the data, privately.
 
+        from dpkit import PrivateGan, datasets
         from dpkit.private.image_networks import image_networks
         generator, critic = image_networks((1, 28, 28), classes=10, latent_size=64)
         gan = PrivateGan(generator, critic, epsilon=8, delta=1e-5, classes=10, batch_size=64)

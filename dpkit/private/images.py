@@ -28,6 +28,8 @@ AFTER = {  # what follows from the release alone
 class PrivateImages(Priced):
     """A synthesizer for labelled images by one noised release, without private training.
 
+        from dpkit import PrivateImages, datasets
+
         images = PrivateImages(epsilon=1).fit(datasets.digits())
         images.sample([0, 1, 2])
 

@@ -67,8 +67,11 @@ class BudgetSpent(RuntimeError):
 class Private:
     """Train a network under differential privacy (DP-SGD), in your own loop.
 
+        from torch import nn, optim
+        from dpkit import Private, datasets
+
         data, net = datasets.digits(), nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 10))
-        sgd = torch.optim.SGD(net.parameters(), lr=0.5)
+        sgd = optim.SGD(net.parameters(), lr=0.5)
         private = Private(net, sgd, data, epsilon=8, delta=1e-5, steps=200, batch_size=256)
         for x, y in private:
             private.step(lambda x, y: nn.CrossEntropyLoss(reduction="none")(net(x), y), x, y)

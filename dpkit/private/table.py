@@ -182,6 +182,8 @@ class Schema:
 class PrivateTable(Priced):
     """A synthesizer for tables: noisy counts of all pairs of columns, or a private GAN.
 
+        from dpkit import PrivateTable, datasets
+
         columns = {"age": range(17, 91), "sex": ["Female", "Male"]}
         table = PrivateTable(columns, epsilon=1).fit(datasets.census()[list(columns)])
         table.sample(1000)

@@ -59,6 +59,7 @@ def here() -> Rank:
 def joined(device: str = "auto", *, timeout: timedelta = MEANWHILE) -> Iterator[torch.device]:
     """Join the processes that torchrun started, until the block ends: this one's device.
 
+        from dpkit import PrivateGan, datasets, training
         from dpkit.private.image_networks import image_networks
         networks = image_networks((1, 28, 28), classes=10, latent_size=64)
         with training.distributed.joined() as device:

@@ -14,13 +14,17 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from typer.testing import CliRunner
+
+from dpkit.__main__ import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PATHS = [path for of in ("*.md", "*/README.md", "docs/**/*.md") for path in ROOT.glob(of)]
+PLACES = ("*.md", "*/README.md", "docs/**/*.md", "dpkit/**/*.md")
+PATHS = [path for of in PLACES for path in ROOT.glob(of)]
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
-FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+FENCE = re.compile(r"^ *```(.*)\n((?:.*\n)*?) *```$", re.MULTILINE)
+INLINE = re.compile(r"`(?:torchrun [^`]*? -m|python -m) (dpkit [^`]+)`")
 PRINTED = re.compile(r"^print\(.*\)  # (.*\d.*)$", re.MULTILINE)  # with a number: what is printed
-CALL = re.compile(r"\w\([^)]*\w=")  # an indented part of a docstring with one is code
 SKIPPED = {  # commands, and why
     "python -m dpkit data get mnist": "a download",
     "python -m dpkit data verify": "it reads all that was ever downloaded",
@@ -29,27 +33,34 @@ SKIPPED = {  # commands, and why
 
 def blocks(text: str) -> list[str]:
     """The Python blocks of a page."""
-    return [code for language, code in FENCE.findall(text) if language == "python"]
+    return [dedent(code) for language, code in FENCE.findall(text) if language[:2] == "py"]
 
 
 def commands(text: str) -> list[str]:
     """The command lines of dpkit in a page's other fences."""
-    others = "".join(code for language, code in FENCE.findall(text) if language != "python")
+    others = "".join(code for language, code in FENCE.findall(text) if language[:2] != "py")
     lines = re.findall(r"^python -m dpkit .*", others, re.MULTILINE)
     return [shlex.join(shlex.split(line, comments=True)) for line in lines]
 
 
 def examples() -> list[str]:
-    """The code in docstrings, as in a doctest: the names of its module are there."""
+    """The code in docstrings."""
     found = []
     for path in sorted((ROOT / "dpkit").rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_":
                 parts = (ast.get_docstring(node) or "").split("\n\n")
-                shown = [dedent(part) for part in parts if part[:4] == "    " and CALL.search(part)]
-                found += [f"from dpkit import *\nfrom {module} import *\n{code}" for code in shown]
-    return found
+                found += ["\n\n".join(dedent(part) for part in parts if part[:4] == "    ")]
+    return [text for text in found if called(text)]
+
+
+def called(text: str) -> bool:
+    """Whether a text is Python that calls something with a name for an argument."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return False
+    return any(isinstance(node, ast.Call) and node.keywords for node in nodes)
 
 
 def run(folder: Path, *words: str | Path) -> str:
@@ -86,6 +97,12 @@ def test_a_pages_python_runs_and_prints_what_its_comments_say(page: str, tmp_pat
     assert set(PRINTED.findall("\n".join(shown))) <= set(printed)
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("script", range(3))
+def test_a_whole_script_of_training_md_runs_alone(script: int, tmp_path: Path):
+    ran(tmp_path, blocks(PAGES["docs/training.md"])[script : script + 1])
+
+
 README = PAGES["README.md"]
 COMMANDS = {line for text in PAGES.values() for line in commands(text)}
 
@@ -103,12 +120,22 @@ def test_the_command_in_readmes_first_lines_prints_what_they_say(tmp_path: Path)
     assert run(tmp_path, *shlex.split(line)[1:]).startswith(f"epsilon {said} at delta 1e-5")
 
 
+def test_commands_within_sentences_have_such_names_and_options():
+    """`--help` comes last: names and options before it are read first, and nothing runs."""
+    lines = {line for text in PAGES.values() for line in INLINE.findall(" ".join(text.split()))}
+    assert len(lines) > 10
+    for line in sorted(lines):
+        words = [word for word in shlex.split(line)[1:] if word != "..."]
+        assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, line
+
+
 @pytest.mark.torch
 @pytest.mark.slow("an example in a docstring that does not run; it trains four networks")
 def test_the_code_in_docstrings_runs(tmp_path: Path):
     shown = examples()
     assert len(shown) >= 7
-    ran(tmp_path, shown)
+    printed = ran(tmp_path, shown).splitlines()
+    assert set(PRINTED.findall("\n".join(shown))) <= set(printed)
 
 
 def test_commands_that_are_skipped_are_still_shown():

@@ -21,6 +21,9 @@ from dpkit.training import Data, device_named, generator_on, train
 class WarmGan(Priced):
     """A private conditional GAN of images that starts from the class moments.
 
+        from dpkit import datasets
+        from dpkit.synthesizers.warm_gan import WarmGan
+
         gan = WarmGan(classes=10, epsilon=10, delta=1e-5, batch_size=256).fit(datasets.digits())
         gan.sample([0, 1, 2])
 
