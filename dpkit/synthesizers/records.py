@@ -177,7 +177,8 @@ def checked_labels(
     found = plain(labels)
     if not found.size:
         found = found.astype(np.int64)
-    if found.ndim != 1 or found.dtype.kind not in "biu" or records not in (None, len(found)):
+    kinds = "iu" if records is None else "biu"
+    if found.ndim != 1 or found.dtype.kind not in kinds or records not in (None, len(found)):
         wanted = "(records,)" if records is None else f"({records},)"
         raise ValueError(
             f"{name} must be integers of shape {wanted}, got {found.dtype} of shape {found.shape}; "

@@ -185,7 +185,7 @@ def test_images_that_cannot_be_are_refused(x: Any, message: str):
         (LABELS * 1.0, "must be integers"),
         (np.eye(3)[LABELS], "must be integers"),
         (np.array(["a"] * 60), "must be integers"),
-        (LABELS[:, None], "flatten a column"),
+        (LABELS[:, None], r"must be integers.*\(60, 1\); round floats, flatten a column"),
     ],
 )
 def test_labels_that_cannot_be_are_refused(y: Any, message: str):

@@ -159,7 +159,7 @@ def test_private_and_public_images_are_apart():
     assert len(found.public_labels) == 100
     with pytest.raises(ValueError, match="records must be one of mnist, digits"):
         material("letters")
-    with pytest.raises(ValueError, match="must be those of digits, 1337 and 100"):
+    with pytest.raises(ValueError, match="must be 1337 and 100 of digits"):
         experiments.trained(run_of(tiny(SETTINGS, private_examples=49_000)))
 
 
