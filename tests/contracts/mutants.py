@@ -367,7 +367,7 @@ a standardisation with half its noise
 a standardisation that costs nothing
 @ private/test_standardise.py::test_it_is_the_first_release_of_the_same_budget
 -return [*_scaling(self.scaling_noise), Release(one, count)]
-+return [Release(one, count)]
++return [*(_scaling(self.scaling_noise) if count else ()), Release(one, count)]
 half of the noise that was calibrated
 @ private/test_model.py::test_the_noise_is_what_the_certified_accountant_asks_for
 -return self.noise_multiplier * self.clipping.sensitivity("add-remove")

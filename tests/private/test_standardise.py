@@ -9,7 +9,7 @@ import torch
 from small_networks import FLAT, X, Y, gan_of, private_of, run
 
 from dpkit.privacy import Gaussian, Release, pld
-from dpkit.private import NoisyStandardised, Standardised, data, saved
+from dpkit.private import Budget, NoisyStandardised, Standardised, data, saved
 
 PLAN = {"epsilon": 2, "batch_size": 60}
 
@@ -62,11 +62,14 @@ def test_it_finds_the_mean_and_deviation():
     assert made(rows[:2]).shape == (2, 3, 5)
 
 
-def test_it_is_the_first_release_of_the_same_budget():
-    private = private_of(transform=NoisyStandardised(-1, 1, 4.0), **PLAN)
+def test_it_is_the_first_release_of_the_same_budget(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=3, delta=1e-5)
+    private = private_of(transform=NoisyStandardised(-1, 1, 4.0), budget=budget, **PLAN)
+    assert 0 < (spent := budget.share_spent())  # the numbers are there to be read
     assert private.ledger[0] == Release(Gaussian(4.0))  # `transform` shows it before any step
     assert private.guarantee().epsilon > 0
     run(private)
+    assert budget.share_spent() == spent
     first, *steps = private.ledger
     assert first == Release(Gaussian(4.0))
     assert pld.epsilon([first, *steps], delta=1e-5).epsilon <= 2
