@@ -65,7 +65,7 @@ def test_it_finds_the_mean_and_deviation():
 def test_it_is_the_first_release_of_the_same_budget(tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=3, delta=1e-5)
     private = private_of(transform=NoisyStandardised(-1, 1, 4.0), budget=budget, **PLAN)
-    assert 0 < (spent := budget.share_spent())  # the numbers are there to be read
+    assert (spent := budget.share_spent()) > 0  # the numbers are there to be read
     assert private.ledger[0] == Release(Gaussian(4.0))  # `transform` shows it before any step
     assert private.guarantee().epsilon > 0
     run(private)
