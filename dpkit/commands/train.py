@@ -136,8 +136,7 @@ def _gan(
     from dpkit.private.gan import PrivateGan, initial_weights
     from dpkit.private.image_networks import image_networks
 
-    last = int(images.labels.max()) if labels else 0
-    classes = max(len(folders), last + 1) if last else 1
+    classes = max(len(folders), int(images.labels.max()) + 1) if labels else 1
     shown = classes if classes > 1 else None
     shape = images.pixels.shape[1:]
     with initial_weights(settings["reproducible_seed"]):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from itertools import combinations
@@ -191,6 +192,15 @@ def test_torchrun_shares_the_batches_out(photos, tmp_path):
     )
     assert json.loads(done.stdout)["out"] == str(out)  # rank 0 alone has something to say
     assert out.exists()
+
+
+def test_a_sub_folder_without_pictures_is_a_class(photos, tmp_path, answer):
+    """One record decides neither the networks' shape nor the labels of others."""
+    place = tmp_path / "photos"
+    shutil.copytree(photos / "class_0", place / "class_0")
+    (place / "class_1").mkdir()
+    found = answer(f"train {place} --out {tmp_path / 'g.safetensors'} {SMALL}")
+    assert "the number of classes, 2, is public" in found["statement"]
 
 
 @pytest.mark.parametrize("side", [1, 8, 9, 28, 32, 33, 64])
