@@ -79,7 +79,7 @@ def once(
     def instead(
         sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]
     ) -> list[Tensor]:
-        """Keeps what is noised; returns what was given before where shapes are the same."""
+        """Keeps the sums to be noised; returns those given before where shapes are the same."""
         each = [torch.as_tensor(std, dtype=torch.float64).cpu() for std in stds]
         each = [std.expand(total.shape) for std, total in zip(each, sums, strict=True)]
         releases[-1].append(tree_map(torch.clone, Noised([*sums], each, noisy)))
