@@ -182,9 +182,7 @@ class Private:
         self._run = {"data": checksum(self._data), "seed": reproducible_seed} if budget else {}
         if self._budget is not None:
             self._budget.check(self.plan.ledger(), **self._run)
-            if (
-                self.plan.scaling_noise is not None
-            ):  # whose release `transform` shows from now on
+            if self.plan.scaling_noise is not None:  # `transform` shows its release
                 self._budget.reserve(self.plan.ledger(), **self._run)
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
