@@ -99,6 +99,7 @@ def test_a_pages_python_runs_and_prints_what_its_comments_say(page: str, tmp_pat
 
 
 @pytest.mark.torch
+@pytest.mark.slow("a script of docs/training.md that does not run alone; two train a network")
 @pytest.mark.parametrize("script", range(ALONE["docs/training.md"]))
 def test_a_whole_script_of_training_md_runs_alone(script: int, tmp_path: Path):
     ran(tmp_path, blocks(PAGES["docs/training.md"])[script : script + 1])
