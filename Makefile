@@ -24,8 +24,8 @@ PLAIN     := env -u DPKIT_DATA OMP_NUM_THREADS=1 MPLCONFIGDIR="$(CURDIR)/.venv/m
 ABSOLUTE  := import os; print(os.path.abspath(os.path.expanduser(os.environ["DPKIT_DATA"])))
 WITH_DATA := if [ -n "$$DPKIT_DATA" ]; then DPKIT_DATA=$$($(RUN) -c '$(ABSOLUTE)'); export DPKIT_DATA; fi
 # What must pass where torch is not installed, under newer Pythons, which show what they deprecate; of
-# the accountants' tests a part.
-TORCH_FREE := $(wildcard tests/contracts tests/datasets tests/papers/test_claims.py \
+# the accountants' tests a part; none of those that read the source or run tools of make alone.
+TORCH_FREE := $(wildcard tests/contracts/test_[brw]*.py tests/datasets tests/papers/test_claims.py \
                          tests/commands/test_command_line.py tests/commands/test_ledger_file.py tests/common/test_show.py \
                          tests/course/exercises tests/privacy/test_contracts.py tests/privacy/test_inputs.py)
 

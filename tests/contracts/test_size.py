@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -18,24 +19,28 @@ def group(path: Path) -> str:
     return first if first in ("papers", "course") else "library"
 
 
-def texts(folder: Path) -> dict[Path, str]:
-    """Every text file below a folder, with what it holds."""
+@cache
+def texts() -> dict[Path, str]:
+    """Every text file of the package, with what it holds."""
     kept = (".py", ".md", ".html", ".txt", ".json")
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    found = (path for path in sorted(PACKAGE.rglob("*")) if path.is_file())
     return {path: path.read_text(encoding="utf-8") for path in found if path.suffix in kept}
 
 
-TEXTS = texts(PACKAGE)
-NODES = {p: list(ast.walk(ast.parse(text))) for p, text in TEXTS.items() if p.suffix == ".py"}
+@cache
+def trees() -> dict[Path, list[ast.AST]]:
+    """The nodes of every module's syntax tree."""
+    modules = (path for path in texts() if path.suffix == ".py")
+    return {path: list(ast.walk(ast.parse(texts()[path]))) for path in modules}
 
 
 def test_lines_and_statements_are_within_budget():
     lines, statements = Counter[str](), Counter[str]()
-    for path, text in TEXTS.items():
+    for path, text in texts().items():
         lines[group(path)] += len(text.splitlines())
     for path in (CHECKOUT / "tests").rglob("*.py"):
         lines["tests"] += len(path.read_text(encoding="utf-8").splitlines())
-    for path, nodes in NODES.items():
+    for path, nodes in trees().items():
         statements[group(path)] += sum(isinstance(node, ast.stmt) for node in nodes)
     print(dict(lines), dict(statements))
     assert all(lines[name] <= most for name, most in LINES.items()), lines
@@ -44,20 +49,20 @@ def test_lines_and_statements_are_within_budget():
 
 def test_definitions_files_and_entries_are_few():
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    definitions = sum(isinstance(node, kinds) for nodes in NODES.values() for node in nodes)
+    definitions = sum(isinstance(node, kinds) for nodes in trees().values() for node in nodes)
     top, papers = (
         [one.name for one in folder.iterdir() if one.suffix in ("", ".py") and one.name[0] != "_"]
         for folder in (PACKAGE, PACKAGE / "papers")
     )
-    print(definitions, len(NODES), top, papers)
+    print(definitions, len(trees()), top, papers)
     assert definitions <= DEFINITIONS
-    assert len(NODES) <= FILES
+    assert len(trees()) <= FILES
     assert len(top) <= ENTRIES, top
     assert len(papers) <= ENTRIES, papers
 
 
 def test_lines_are_no_longer():
-    held = [line for text in TEXTS.values() for line in text.splitlines()]
+    held = [line for text in texts().values() for line in text.splitlines()]
     mean = sum(map(len, held)) / len(held)
     print(mean)
     assert mean <= CHARACTERS, mean
