@@ -50,8 +50,7 @@ def write(paths: list[str], pricing: Pricing, ledger: Releases, delta: float) ->
     """
     writers = [writer(path) for path in paths]  # all names before any price
     found = points(pricing, ledger, delta)
-    contents = [make(found) for make in writers]
-    for path, content in zip(paths, contents, strict=True):
+    for path, content in zip(paths, [make(found) for make in writers], strict=True):
         files.write_bytes(Path(path), content)
 
 
@@ -83,23 +82,23 @@ def _as_png(found: list[Point]) -> bytes:
 
     drawn, panels = plots.figure(width=9.6, height=3.6, panels=2)
     for ax, given in zip(panels, ("delta", "epsilon"), strict=True):
-        prices = [one.found for one in found if one.given == given]
         computed = "epsilon" if given == "delta" else "delta"
-        x = [getattr(one, given) for one in prices]
-        y = np.array([getattr(one, computed) for one in prices])
-        shown = np.isfinite(y) & (y > 0)
-        x, y, least = (
-            np.array(x)[shown],
-            y[shown],
-            np.array([one.lower for one in prices])[shown],
+        prices = [one.found for one in found if one.given == given]
+        rows = np.array(
+            [[getattr(one, name) for name in (given, computed, "lower")] for one in prices]
         )
+        shown = np.isfinite(rows[:, 1]) & (rows[:, 1] > 0)
+        x, y, least = rows[shown].T
         ax.plot(x, y, color=plots.COLOURS[0], linewidth=1.8)
-        if least.any():
-            between = (ax.fill_between, x) if given == "delta" else (ax.fill_betweenx, y)
-            upper = y if given == "delta" else x
-            between[0](
-                between[1], least, upper, color=plots.COLOURS[0], alpha=0.3, linewidth=0
+        if not shown.any():
+            ax.text(
+                0.5, 0.5, f"no finite {computed} above 0", ha="center", transform=ax.transAxes
             )
+        if least.any():
+            fill, at, most = (
+                (ax.fill_between, x, y) if given == "delta" else (ax.fill_betweenx, y, x)
+            )
+            fill(at, least, most, color=plots.COLOURS[0], alpha=0.3, linewidth=0)
         ax.set(xlabel=given, ylabel=computed)
         if given == "delta":
             ax.set(xscale="log", ylim=(0, None))

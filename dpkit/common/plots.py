@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, NullLocator
 
 # Okabe and Ito 2008: distinct to all common kinds of colour vision, and in grey by lightness
@@ -94,8 +95,9 @@ def lines(
     drawn = ax.get_figure(root=True)
     assert drawn is not None
     _ = ax.get_xlim(), ax.get_ylim()  # takes the limits from the lines
-    ends = {name: (xs[-1], ys[-1]) for name, (xs, ys) in curves.items()}
-    heights = {name: ax.transData.transform(end)[1] for name, end in ends.items()}
+    heights = {
+        name: ax.transData.transform((xs[-1], ys[-1]))[1] for name, (xs, ys) in curves.items()
+    }
     lowest = -float("inf")
     moved = {}
     for name in sorted(heights, key=heights.__getitem__):  # upwards, a line of text apart
@@ -138,8 +140,13 @@ def note(
     ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any
 ) -> None:
     """Words beside a point, `offset` points from it, readable over lines."""
-    style = {"fontsize": 9, "bbox": LABEL_BOX, **style}
-    ax.annotate(text, at, offset, textcoords="offset points", **style)
+    ax.annotate(
+        text,
+        at,
+        offset,
+        textcoords="offset points",
+        **{"fontsize": 9, "bbox": LABEL_BOX, **style},
+    )
 
 
 def mark(ax: Axes, x: float, text: str, *, colour: str = "0.4", top: bool = True) -> None:
@@ -228,14 +235,28 @@ class Picture:
 
 
 def picture(figure: Figure, words: str) -> Picture:
-    """The figure, with what it shows in words."""
+    """The figure, with what it shows in words.
+
+    Raises:
+        ValueError: axes hold no finite line, bar, image or collection, and no text but labels.
+    """
+    if empty := [
+        number
+        for number, ax in enumerate(figure.axes, 1)
+        if not np.isfinite(ax.dataLim.get_points()).any()
+        and not any(type(text) is Text for text in ax.texts)  # an Annotation is a label
+    ]:
+        raise ValueError(f"axes must show something, {empty} are empty: {words}")
     return Picture(figure, words)
 
 
 def _png(figure: Figure, *, dpi: Any) -> bytes:
     buffer = BytesIO()
-    quick = {"compress_level": 1}  # half the time, a third more bytes
     figure.savefig(
-        buffer, format="png", dpi=dpi, metadata={"Software": None}, pil_kwargs=quick
+        buffer,
+        format="png",
+        dpi=dpi,
+        metadata={"Software": None},
+        pil_kwargs={"compress_level": 1},  # half the time, a third more bytes
     )
     return buffer.getvalue()

@@ -41,8 +41,7 @@ def _rounded(value: float, digits: int, direction: str) -> str:
     if value == 0 or math.isinf(value):
         return short(value)
     # repr is the shortest decimal that means this float: 0.1 is 0.1, not 0.1000000000000000055
-    exact = repr(float(value))
-    shown = Context(prec=digits, rounding=direction).create_decimal(exact)
+    shown = Context(prec=digits, rounding=direction).create_decimal(repr(float(value)))
     return short(float(shown), digits)
 
 
@@ -84,15 +83,20 @@ def tabled(rows: Any, columns: Sequence[str] | None = None, *, digits: int = 3) 
         rows: a data frame, dicts by heading, or rows in the order of `columns`.
         columns: headings; of dicts and data frames, those that are shown.
         digits: decimals of a number below 1,000; whole numbers and larger ones have none.
+
+    Raises:
+        ValueError: a column has no value in any row.
     """
     records = rows.to_dict("records") if hasattr(rows, "to_dict") else list(rows)
     if records and isinstance(records[0], Mapping):
-        columns = list(records[0]) if columns is None else columns
+        columns = columns or list({name: None for row in records for name in row})
         records = [[row.get(name) for name in columns] for row in records]
-    told = list(
-        zip(*(_told(column, digits) for column in zip(*records, strict=True)), strict=True)
-    )
-    return Table([str(name) for name in columns or ()], told)
+    told = [_told(column, digits) for column in zip(*records, strict=True)]
+    if empty := [
+        name for name, cells in zip(columns or (), told, strict=False) if not any(cells)
+    ]:
+        raise ValueError(f"columns must have a value in some row, {empty} have none")
+    return Table([str(name) for name in columns or ()], list(zip(*told, strict=True)))
 
 
 def _told(column: Sequence[Any], digits: int) -> list[str]:

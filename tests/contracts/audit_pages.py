@@ -62,13 +62,20 @@ def audits() -> str:
         groups.setdefault(titles[target.group], []).append(_stored(target))
     parts = []
     for title, rows in groups.items():
-        parts += [f"### {title}", table(COLUMNS, map(_cells, rows))]
+        parts += [f"### {title}", _without_blanks(rows)]
         attacks: dict[str, list[str]] = {}
         for row in rows:
             said = f"- `{row['target']}`: {row['says']} ({row['where']})"
             attacks.setdefault(row["attack"], []).append(said)
         parts += ["\n".join([f"Attack: {one}\n", *said]) for one, said in attacks.items()]
     return "\n\n".join(parts)
+
+
+def _without_blanks(rows: list[dict[str, Any]]) -> str:
+    """A group's table; a column without a value in any row is left out."""
+    columns = zip(COLUMNS.split(" | "), *map(_cells, rows), strict=True)
+    heads, *cells = zip(*(column for column in columns if any(column[1:])), strict=True)
+    return table(" | ".join(heads), cells)
 
 
 def _stored(target: Target) -> dict[str, Any]:

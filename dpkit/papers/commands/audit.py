@@ -74,10 +74,15 @@ def run_target(
 def table(*names: str) -> Table:
     """Return the stored results of targets, or of a paper's: one line a target.
 
+    A column without a value in any row is left out.
+
     Raises:
         ValueError: there is no such target or group.
     """
-    return Table(HEADINGS[:-1], [_cells(row)[:-1] for name in names for row in _rows(name)])
+    rows = (_cells(row)[:-1] for name in names for row in _rows(name))
+    columns = zip(HEADINGS[:-1], *rows, strict=True)
+    headings, *rows = zip(*(one for one in columns if {*one[1:]} != {"-"}), strict=True)
+    return Table(headings, rows)
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -86,12 +91,13 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
     names = ("claimed", "charged", "version", "says", "where", "attack", "delta", "adjacency")
     empty = ("proven", "measured", "confidence", "assumes", "trials", "seconds")
-    rows = []
-    for target in chosen(name):
-        known = {name: getattr(target, name) for name in names}
-        bare = {"target": target.id, **known, **dict.fromkeys(empty)}
-        rows.append(results.stored(target) or bare)
-    return rows
+    return [
+        results.stored(target)
+        or {"target": target.id}
+        | {name: getattr(target, name) for name in names}
+        | dict.fromkeys(empty)
+        for target in chosen(name)
+    ]
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ def test_axes_alike_in_one_place_have_a_frame_each():
     other = ax.twinx()
     for one in (ax, other):
         one.set(ylim=(0, 1), xlim=(0, 1))
-    kept, whole = pixels(Frame().png(figure, DRAFT)), pixels(plots.picture(figure, "").png(DRAFT))
+    kept, whole = pixels(Frame().png(figure, DRAFT)), pixels(plots.Picture(figure, "").png(DRAFT))
     assert np.mean(abs(kept - whole) > 32) < 0.001
 
 
