@@ -395,6 +395,7 @@ tabled(rows, ["run", "steps", "claimed", "proven"])
 # 95 % confidence (`python -m dpkit audit run dp_cgan`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*,
 # which here is by PLD: 8.89 for the repaired run, where RDP above proves 9.60.
+# `-`: the text states no epsilon, or the code charges none.
 
 # %% tags=["fragment"]
 from dpkit.papers.commands.audit import table as audits

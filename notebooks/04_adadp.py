@@ -704,6 +704,7 @@ for name in ("moments-needs-sigma-1", "two-clip-norms", "delta-above-1-over-n"):
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
 # 95 % confidence (`python -m dpkit audit run adadp`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
+# `-`: the text states no epsilon, or the code charges none.
 
 # %%
 from dpkit.papers.commands.audit import table as audits

@@ -956,6 +956,7 @@ plots.picture(drawn, f"Inception scores of the table above, {there} of {3 * len(
 # By the other score (Table 10; here MNIST is treated as unlabelled):
 
 # %%
+columns.remove("paper")  # of Table 10, the text that we have has no number
 table(by_arm(tables.table_10(stored | ablation)), columns, measured=arms)
 
 # %% [markdown]
@@ -1040,6 +1041,7 @@ table(rows, ["run", "claimed", "charged", "if Poisson", "proven"], measured=["pr
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
 # 95 % confidence (`python -m dpkit audit run dpgan`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
+# `-`: the text states no epsilon, or the code charges none.
 
 # %%
 from dpkit.papers.commands.audit import table as audits

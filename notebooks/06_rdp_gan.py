@@ -507,7 +507,8 @@ print(f"epsilon {filter.guarantee().epsilon} at delta {filter.guarantee().delta}
 def table(stored, records, score):
     """One row per method: mean over seeds for each column, blank where nothing was run."""
     rows = tables.table_4(stored, records, score=score)
-    return tabled(rows, ["row", "epsilon", *(c for c in tables.COLUMNS if c in rows[0])])
+    scored = [row for row in rows if any(column in row for column in tables.COLUMNS)]
+    return tabled(scored, ["row", "epsilon", *tables.COLUMNS])
 
 
 mnist = store.load("rdp_gan", "table_4")
@@ -772,6 +773,7 @@ print(f"three repaired runs on the same records: epsilon {three.epsilon:.3f}")
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
 # 95 % confidence (`python -m dpkit audit run rdp_gan`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
+# `-`: the text states no epsilon, or the code charges none.
 
 # %%
 from dpkit.papers.commands.audit import table as audits

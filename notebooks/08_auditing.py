@@ -386,6 +386,7 @@ bounds.distinguished(*trials, rng=rng, **asked).epsilon
 #
 # Every paper's main run, published and repaired, attacked with its own noise, sampling and number of steps. (Where
 # its first steps already refute every finite epsilon, only those are run.)
+# `-`: the text states no epsilon, or the code charges none.
 
 # %%
 from dpkit.papers import PAPERS

@@ -59,30 +59,21 @@ def audits() -> str:
     }
     groups: dict[str, list[dict[str, Any]]] = {}
     for target in every():
-        groups.setdefault(titles[target.group], []).append(_stored(target))
+        row = results.stored(target)
+        if row is None:
+            raise ValueError(f"attack {target.id} with --store, as docs/audits.md says: not stored")
+        groups.setdefault(titles[target.group], []).append(row)
     parts = []
     for title, rows in groups.items():
-        parts += [f"### {title}", _without_blanks(rows)]
+        columns = zip(COLUMNS.split(" | "), *map(_cells, rows), strict=True)
+        heads, *cells = zip(*(column for column in columns if any(column[1:])), strict=True)
+        parts += [f"### {title}", table(" | ".join(heads), cells)]
         attacks: dict[str, list[str]] = {}
         for row in rows:
             said = f"- `{row['target']}`: {row['says']} ({row['where']})"
             attacks.setdefault(row["attack"], []).append(said)
         parts += ["\n".join([f"Attack: {one}\n", *said]) for one, said in attacks.items()]
     return "\n\n".join(parts)
-
-
-def _without_blanks(rows: list[dict[str, Any]]) -> str:
-    """A group's table; a column without a value in any row is left out."""
-    columns = zip(COLUMNS.split(" | "), *map(_cells, rows), strict=True)
-    heads, *cells = zip(*(column for column in columns if any(column[1:])), strict=True)
-    return table(" | ".join(heads), cells)
-
-
-def _stored(target: Target) -> dict[str, Any]:
-    row = results.stored(target)
-    if row is None:
-        raise ValueError(f"attack {target.id} with --store, as docs/audits.md says: not stored")
-    return row
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -101,10 +92,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def draws() -> str:
     """After how many draws each refuted claim falls: the sequential test beside Clopper-Pearson."""
     rows = []
-    for row in refuted():
-        if row["draws"] is not None:
-            said = row["charged"] if row["claimed"] is None else row["claimed"]
-            counts = (row["draws"][name] for name in ("sequential", "clopper_pearson"))
-            cells = ("not refuted" if n is None else f"{n:,}" for n in counts)
-            rows.append((f"`{row['target']}`", f"{said:.4g}", *cells))
+    for row in (one for one in refuted() if one["draws"] is not None):
+        said = row["charged"] if row["claimed"] is None else row["claimed"]
+        counts = (row["draws"][name] for name in ("sequential", "clopper_pearson"))
+        cells = ("not refuted" if n is None else f"{n:,}" for n in counts)
+        rows.append((f"`{row['target']}`", f"{said:.4g}", *cells))
     return table("target | said | sequential test | Clopper-Pearson", rows)
