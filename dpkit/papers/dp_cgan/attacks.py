@@ -22,15 +22,7 @@ from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training import white_box
 from dpkit.audit.training.white_box import StepTrace
 from dpkit.common import checks
-from dpkit.papers.dp_cgan import algorithm
-from dpkit.papers.dp_cgan.claims import (
-    BOTH_PARTS,
-    CODE_NOISE,
-    CODE_RATE,
-    REAL_PART,
-    epsilon,
-    main_run,
-)
+from dpkit.papers.dp_cgan import algorithm, claims
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, DpCganSettings
 from dpkit.papers.targets.target import KNOWN, Target
 from dpkit.privacy import Guarantee, Release, SampledGaussian, pld
@@ -59,9 +51,6 @@ def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDA
     Args:
         before, after: the generator's first-layer weights around its update, (units, inputs).
         columns: of the inputs that hold the one-hot label, label by label.
-
-    Returns:
-        (labels,) bool.
 
     Raises:
         ValueError: the weights are not two matrices of one shape, or have no such columns.
@@ -96,8 +85,7 @@ def of_step(
         step, new_gan, settings: as `white_box.once` takes them.
         features, labels: records to draw batches from, (records, ...) and (records,).
         weights: name of the generator's first-layer weights in a `StepTrace`, such as
-            "generator_net.body.0.weight".
-        columns: as `labels_seen`.
+            "generator_net.body.0.weight"; columns: as `labels_seen`.
         batch: records a batch; few, so that not every batch has every label.
         batches: number of them, >= 1.
         rng: of the batches and the steps.
@@ -152,11 +140,8 @@ def worlds(
 ) -> list[white_box.Batch]:
     """A batch without the record and with it; the others have random pixels and other labels.
 
-    Args:
-        settings: of the networks.
-        sure: whether the record is the black and white image that the discriminator most surely
-            calls real (its real gradient vanishes), or fake (it is as long as can be).
-        others: records beside it.
+    The record is the black and white image that the discriminator most surely calls real, if
+    `sure` (its real gradient vanishes), or else fake (it is as long as can be).
     """
     rng = torch.Generator().manual_seed(RECORDS_SEED)
     images = torch.rand(others, settings.pixels, generator=rng)
@@ -169,8 +154,7 @@ def worlds(
 def black_and_white(settings: DpCganSettings, *, sure: bool) -> Tensor:
     """White where a brighter pixel raises the logit (or lowers it), all hidden units active."""
     first, _, last, _ = weights(settings).discriminator.parameters()
-    slope = (last @ first[:, : settings.pixels])[0]
-    return ((slope > 0) == sure).float()
+    return (((last @ first[:, : settings.pixels])[0] > 0) == sure).float()
 
 
 def seen(
@@ -249,7 +233,7 @@ def priced(ledger: list[Release]) -> Guarantee:
 
 def short(noise: float, steps: int) -> list[Release]:
     """Steps at the code's sampling rate."""
-    return [Release(SampledGaussian(noise, CODE_RATE), steps)]
+    return [Release(SampledGaussian(noise, claims.CODE_RATE), steps)]
 
 
 ALONE = (
@@ -290,7 +274,7 @@ TARGETS: tuple[Target, ...] = (
         "generator's step",
         claimed=SETTINGS.target_epsilon,
         delta=DELTA,
-        proven=lambda: priced(main_run().published),
+        proven=lambda: priced(claims.main_run().published),
         attack="For a label that nobody else has, see whether the generator's weights of that "
         "label change in the first step.",
         scores=partial(label_scores, SETTINGS),
@@ -301,7 +285,7 @@ TARGETS: tuple[Target, ...] = (
             "moves the weights of a label that no batch holds",
         ),
         settings={
-            **common(SETTINGS, CODE_RATE, 1),
+            **common(SETTINGS, claims.CODE_RATE, 1),
             "batch": SETTINGS.expected_batch_size,
             "record": "black and white, label 9; the others have labels 0 to 8",
         },
@@ -313,15 +297,15 @@ TARGETS: tuple[Target, ...] = (
         says="One epoch of 100 steps in which four tensors are clipped apart and charged as one, "
         "with the Poisson batches and the noise that are charged for.",
         where="code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
-        charged=epsilon(SampledGaussian(CODE_NOISE, CODE_RATE), EPOCH),
+        charged=claims.epsilon(SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE), EPOCH),
         delta=DELTA,
-        proven=lambda: priced(short(REAL_PART, EPOCH)),
+        proven=lambda: priced(short(claims.REAL_PART, EPOCH)),
         attack=ALONG,
-        scores=partial(run_scores, partial(real_shift, SETTINGS), CODE_RATE, EPOCH),
+        scores=partial(run_scores, partial(real_shift, SETTINGS), claims.CODE_RATE, EPOCH),
         trials=1_000_000,
         assumes=(KNOWN, SATURATED),
         settings={
-            **common(SETTINGS, CODE_RATE, EPOCH),
+            **common(SETTINGS, claims.CODE_RATE, EPOCH),
             "batch": OTHERS + 1,
             "record": "black and white, white where that lowers the logit",
         },
@@ -333,16 +317,18 @@ TARGETS: tuple[Target, ...] = (
         "seen by the fake example of its label, which is clipped but not noised.",
         where="code: fake gradients from the private batch's labels; text: Algorithm 1, lines "
         "13-16",
-        charged=epsilon(SampledGaussian(CODE_NOISE, CODE_RATE), 4 * EPOCH),
+        charged=claims.epsilon(
+            SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE), 4 * EPOCH
+        ),
         delta=DELTA,
-        proven=lambda: priced(short(BOTH_PARTS, 4 * EPOCH)),
+        proven=lambda: priced(short(claims.BOTH_PARTS, 4 * EPOCH)),
         attack="Score every update of the discriminator along the direction in which a fake "
         "example of the record's label moves it; how far is measured on the kit's step.",
-        scores=partial(run_scores, partial(fake_shift, SETTINGS), CODE_RATE, 4 * EPOCH),
+        scores=partial(run_scores, partial(fake_shift, SETTINGS), claims.CODE_RATE, 4 * EPOCH),
         trials=500_000,
         assumes=(ALONE, AGAIN),
         settings={
-            **common(SETTINGS, CODE_RATE, 4 * EPOCH),
+            **common(SETTINGS, claims.CODE_RATE, 4 * EPOCH),
             "batch": OTHERS + 1,
             "record": "black and white, white where that raises the logit",
             "latents": LATENTS,
@@ -356,7 +342,7 @@ TARGETS: tuple[Target, ...] = (
         where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
         delta=DELTA,
-        proven=lambda: priced(main_run().repaired),
+        proven=lambda: priced(claims.main_run().repaired),
         attack=ALONG,
         scores=partial(
             run_scores, partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps
@@ -377,7 +363,7 @@ TARGETS: tuple[Target, ...] = (
         where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
         delta=DELTA,
-        proven=lambda: priced(main_run().repaired),
+        proven=lambda: priced(claims.main_run().repaired),
         attack="As on the published run: see whether the generator's weights of a label that "
         "nobody else has change in the first step.",
         scores=partial(label_scores, REPAIRED),

@@ -23,7 +23,7 @@ from dpkit.papers.rdp_gan.settings import (
     Tuning,
 )
 from dpkit.papers.rdp_gan.theorems import ConditionFails, TheoremSetting
-from dpkit.privacy import gdp, moments, pld
+from dpkit.privacy import divergence, gdp, moments, pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian
 from dpkit.privacy.schedules import ExponentialDecay, Schedule, StepDecay, TimeDecay
@@ -224,8 +224,7 @@ def iterations_by_noise(decay: Decay) -> Curve:
 
 def scheduled_iterations(schedule: Schedule, column: StatedColumn) -> float:
     """Iterations within the total by Theorem 4, the noise following `schedule`."""
-    noises = map(schedule, count())
-    return float(theorems.iterations_within(TOTAL, noises, **column.setting))
+    return float(theorems.iterations_within(TOTAL, map(schedule, count()), **column.setting))
 
 
 def cost(decay: Decay) -> float:
@@ -287,6 +286,19 @@ def adult_over_mnist(batch: int) -> float:
         for name in ("Adult", "MNIST")
     )
     return adult / mnist
+
+
+def replaced_over_left_out(lowest: float) -> float:
+    """Largest divergence of order 2 of two samples' releases over eq. 25's; losses up to 1."""
+    still = divergence.normal(0.0, NOISE)
+    released = [
+        divergence.mixture((1 - RATE, RATE), (still, divergence.normal(loss, NOISE)))
+        for loss in (lowest, (lowest + 1) / 2, 1.0)
+    ]
+    found = (
+        divergence.renyi(p, q, 2, low=-20, high=20) for p, q in product(released, released)
+    )
+    return max(found) / float(SampledGaussian(NOISE, RATE).rdp([2])[0])
 
 
 def unfloored_iterations(name: str) -> float:
