@@ -127,9 +127,8 @@ def generate(
 
 
 def _latents(count: int, settings: DpCganSettings, rng: torch.Generator) -> Tensor:
-    shape = (count, settings.latent_size)
     # Uniform on [-1, 1]
-    return 2 * torch.rand(shape, generator=rng, device=rng.device) - 1
+    return 2 * torch.rand(count, settings.latent_size, generator=rng, device=rng.device) - 1
 
 
 def _fakes(
@@ -139,11 +138,11 @@ def _fakes(
     if settings.clipping.fakes_use_private_labels:
         fake_labels = labels
     else:  # a public distribution: the labels say nothing of the batch
-        shape = (settings.fakes,)
-        fake_labels = torch.randint(settings.classes, shape, generator=rng, device=rng.device)
-    return gan.generator_net(
-        _latents(len(fake_labels), settings, rng), fake_labels
-    ), fake_labels
+        fake_labels = torch.randint(
+            settings.classes, (settings.fakes,), generator=rng, device=rng.device
+        )
+    latents = _latents(len(fake_labels), settings, rng)
+    return gan.generator_net(latents, fake_labels), fake_labels
 
 
 def _pass(

@@ -27,10 +27,8 @@ PRINTED = {  # Table 1 of the paper, per cent
 def table_1(stored: Stored, *, protocol: str = "auroc_255") -> list[dict[str, Any]]:
     """Rows of Table 1: the paper's number beside the stored runs' mean and spread, in per cent.
 
-    Args:
-        stored: parts by name, from `experiments.store.load("dp_cgan", "table_1")`.
-        protocol: "auroc_255" (test images in 0..255, as published) or "auroc" (in [0, 1]);
-            "accuracy_255" and "accuracy" likewise.
+    `protocol` is "auroc_255" (test images in 0..255, as published) or "auroc" (in [0, 1]), or
+    "accuracy_255" and "accuracy"; `stored` from `experiments.store.load("dp_cgan", "table_1")`.
     """
     return [
         {
@@ -85,14 +83,8 @@ def fit(
 ) -> Any:
     """The classifier, fitted to one yes-or-no column a class, as the published code does.
 
-    Fitted so, one-vs-rest probabilities do not sum to 1. Running out of iterations is part of the
-    protocol: no warning.
-
-    Args:
-        classifier: one-vs-rest, as made above.
-        features: shape (examples, features).
-        labels: shape (examples,), integers from 0.
-        classes: number of classes.
+    One-vs-rest probabilities then do not sum to 1. Running out of iterations is part of the
+    protocol: no warning. Features have shape (examples, features), labels are integers from 0.
 
     Raises:
         ValueError: a class has no example to learn from.
@@ -110,16 +102,11 @@ def fit(
 
 
 def evaluate(classifier: Any, pixels: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """AUROC and accuracy by both protocols, between 0 and 1.
+    """AUROC and accuracy by both protocols, between 0 and 1, of a classifier fitted on [0, 1].
 
     The published code trains on images in [0, 1] and tests on images in 0..255
     (`auroc_255`, `accuracy_255`); the other protocol tests in [0, 1] (`auroc`, `accuracy`). AUROC
-    is of all (image, class) decisions pooled.
-
-    Args:
-        classifier: fitted on images in [0, 1].
-        pixels: test images in 0..255, shape (images, pixels).
-        labels: shape (images,), integers from 0.
+    is of all (image, class) decisions pooled. Pixels are in 0..255, shape (images, pixels).
 
     Raises:
         ValueError: no image, not a label for each, or a probability that is not finite.

@@ -38,8 +38,7 @@ class PaperBudget:
 
     Args:
         total: epsilon_total.
-        settings: sampling, n_d and delta.
-        public_size: number of records.
+        settings, public_size: sampling, n_d and delta, and the number of records.
         sensitivity: Delta S of eq. 13.
     """
 
@@ -83,12 +82,9 @@ class PaperBudget:
 
 @dataclass
 class FilterBudget:
-    """A Renyi filter over the discriminator's releases and the noisy counts.
+    """A Renyi filter over the discriminator's releases and the noisy counts of repaired settings.
 
-    Args:
-        filter: with its order and budget fixed before the run.
-        settings: repaired; sampling, n_d and the noise on the counts.
-        public_size: declared size, from which the sample rate follows.
+    Its order and budget are fixed before the run; sample rates follow from public_size.
     """
 
     filter: RenyiFilter
@@ -127,8 +123,7 @@ def tuned(
     """Run Algorithm 2 until the iterations or the budget end.
 
     Args:
-        step: one of the algorithm's.
-        gan: updated in place.
+        step: one of the algorithm's; it updates `gan` in place.
         data: the private training set.
         settings: with `tuning`; the noise starts at its schedule's value at 0.
         correct: right answers in the test that the rule follows; out of data.public_size.

@@ -66,7 +66,6 @@ def loss_value_step(
     """Algorithm 1, lines 6-9 and 12, as in the code: noise on the value of the loss (eq. 8).
 
     Args:
-        gan: updated in place.
         features: the private batch, shape (batch, features).
         labels: shape (batch,), int64; ignored where settings.classes is 0.
         now: settings (noise, networks, learning rates), index (number of this discriminator step,
@@ -152,11 +151,9 @@ def repaired_step(
 def generate(
     gan: Gan, labels: Tensor, *, settings: RdpGanSettings, rng: torch.Generator
 ) -> Tensor:
-    """Records of the released generator.
+    """Records of the released generator: images in [-1, 1], (labels, features).
 
-    Returns:
-        images in [-1, 1], (labels, features); or codes int64 (labels, parts) of table records,
-        for which labels say only how many are wanted.
+    Or codes int64 (labels, parts) of table records, for which labels say only how many.
     """
     latents = torch.randn(len(labels), settings.latent_size, generator=rng, device=rng.device)
     with torch.no_grad():
@@ -294,10 +291,8 @@ def generator(settings: RdpGanSettings) -> nn.Module:
 def shaped(outputs: Tensor, parts: tuple[int, ...], *, rng: torch.Generator) -> Tensor:
     """A generator's outputs as records: tanh, or one-hot parts softened after Gumbel noise.
 
-    Args:
-        outputs: (batch, features).
-        parts: sizes of the one-hot parts, which sum to features; empty for images.
-        rng: of the Gumbel noise (none is drawn for images).
+    After Gumbel noise by rng, none for images. `parts` are the one-hot parts' sizes, which sum to
+    features; empty for images.
     """
     if not parts:
         return torch.tanh(outputs)

@@ -30,10 +30,8 @@ SEED = 0
 def loss_value(*, iterations: int) -> Measured:
     """Train twice from the same seeds, with and without noise on the loss's value.
 
-    Returns:
-        `difference`: the largest, over all weights of both networks after `iterations` generator
-        iterations; `moved`: the same between the noisy run's first and last weights; `noise_std`;
-        `weights`: their number.
+    Returns `difference`: the largest, over all weights of both networks at the end; `moved`: the
+    same between the noisy run's first and last weights; `noise_std`; `weights`: their number.
     """
     data, checksums = _digits()
     noisy = replace(SETTINGS, iterations=iterations)
@@ -46,21 +44,22 @@ def loss_value(*, iterations: int) -> Measured:
             pass
         weights.append((start, _weights(gan)))
     (start, with_noise), (_, without) = weights
-    values = {
-        "difference": (with_noise - without).abs().max().item(),
-        "moved": (with_noise - start).abs().max().item(),
-        "noise_std": noisy.noise.schedule(0),
-        "weights": float(len(start)),
-    }
-    return Measured(values, checksums)
+    return Measured(
+        {
+            "difference": (with_noise - without).abs().max().item(),
+            "moved": (with_noise - start).abs().max().item(),
+            "noise_std": noisy.noise.schedule(0),
+            "weights": float(len(start)),
+        },
+        checksums,
+    )
 
 
 def direction(*, steps: int) -> Measured:
     """Compare each gradient of the multiplicative step with the true one of the same batch.
 
-    Returns:
-        over `steps` discriminator steps, `smallest_cosine`: of the absolute cosines of the angles
-        between them; `largest_gap`: from there to 1; `turned`: how many have opposite signs.
+    Returns, over `steps` discriminator steps, `smallest_cosine`: of the absolute cosines of their
+    angles; `largest_gap`: from there to 1; `turned`: how many have opposite signs.
     """
     noiseless = _without_noise(SETTINGS)
     data, checksums = _digits()
@@ -73,13 +72,15 @@ def direction(*, steps: int) -> Measured:
         released = _gradient(gan)
         cosines.append((released @ true / released.norm() / true.norm()).item())
     sizes = [abs(cosine) for cosine in cosines]
-    values = {
-        "smallest_cosine": min(sizes),
-        "largest_gap": abs(1 - min(sizes)),
-        "steps": float(steps),
-        "turned": float(sum(cosine < 0 for cosine in cosines)),
-    }
-    return Measured(values, checksums)
+    return Measured(
+        {
+            "smallest_cosine": min(sizes),
+            "largest_gap": abs(1 - min(sizes)),
+            "steps": float(steps),
+            "turned": float(sum(cosine < 0 for cosine in cosines)),
+        },
+        checksums,
+    )
 
 
 def span(*, steps: int) -> Measured:
@@ -88,11 +89,10 @@ def span(*, steps: int) -> Measured:
     Noise is drawn for each real example's output error. A second step from the same state, with
     noise 0, separates its effect on the gradient.
 
-    Returns:
-        over `steps` discriminator steps, `outside`: the largest share (of norms) of the update
-        outside the span of the batch's real and generated inputs; `noise_outside`: the largest
-        share of the noise's effect outside the span of the real inputs alone; `noise_share`: the
-        smallest share of the noise's effect in the update; `inputs`, `dimensions`: of the spans.
+    Returns, over `steps` discriminator steps, `outside`: the largest share (of norms) of the update
+    outside the span of the batch's real and generated inputs; `noise_outside`: that of the noise's
+    effect outside the span of the real inputs alone; `noise_share`: the smallest share of the
+    noise's effect in the update; `inputs`, `dimensions`: of the spans.
     """
     noiseless = _without_noise(OUTPUT_ERROR)
     data, checksums = _digits()
@@ -113,15 +113,17 @@ def span(*, steps: int) -> Measured:
         outside.append(_share_outside(released, (real, fake)))
         noise_outside.append(_share_outside(noise, (real,)))
         noise_share.append((noise.norm() / released.norm()).item())
-    values = {
-        "outside": max(outside),
-        "noise_outside": max(noise_outside),
-        "noise_share": min(noise_share),
-        "inputs": 2.0 * OUTPUT_ERROR.expected_batch_size,
-        "dimensions": float(wide),
-        "steps": float(steps),
-    }
-    return Measured(values, checksums)
+    return Measured(
+        {
+            "outside": max(outside),
+            "noise_outside": max(noise_outside),
+            "noise_share": min(noise_share),
+            "inputs": 2.0 * OUTPUT_ERROR.expected_batch_size,
+            "dimensions": float(wide),
+            "steps": float(steps),
+        },
+        checksums,
+    )
 
 
 def _without_noise(settings: RdpGanSettings) -> RdpGanSettings:

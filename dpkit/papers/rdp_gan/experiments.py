@@ -235,9 +235,8 @@ def _priced(settings: RdpGanSettings, public_size: int) -> dict[str, Any]:
         ledger = settings.ledger(public_size=public_size)
         proven = pld.epsilon(ledger, delta=settings.target_delta)
     assumed: set[str] = set()
-    if (
-        proven.epsilon < math.inf
-    ):  # nothing is priced, and nothing assumed, where there is none
+    # Nothing is priced, and nothing assumed, where there is no guarantee
+    if proven.epsilon < math.inf:
         release = mechanism(settings.sampling, noise_multiplier=1.0, public_size=public_size)
         assumed = {*release.assumptions, *settings.sampling.assumptions}
     unsaid = isinstance(settings.noise, MultiplicativeNoise | ParameterNoise)  # the code's own
@@ -254,13 +253,10 @@ PUBLISHED = {
 }
 LONGER = 10  # times as many iterations: of the baseline, whose code trains 1,000 epochs
 LABEL_SCALE = 20.0  # of the repaired runs' discriminators
-PUBLISHED_TUNING = (
-    tuple(  # tau as printed, and as half a per cent; eq. 18's mean, or eq. 17's last
-        Tuning(0.7, threshold, averaged=averaged)
-        for threshold in (0.5, 0.005)
-        for averaged in (True, False)
-    )
-)
+# tau as printed, and as half a per cent; eq. 18's mean, or eq. 17's last
+PUBLISHED_TUNING = [
+    Tuning(0.7, tau, averaged=mean) for tau in (0.5, 0.005) for mean in (True, False)
+]
 
 
 def plan_runs(
@@ -270,8 +266,7 @@ def plan_runs(
 
     Args:
         records: "digits" or "census".
-        scale: "paper" (MNIST, Adult), "reduced" or "small" (the digits, the simulated census; 40
-            or 2 iterations).
+        scale: "paper" (MNIST, Adult), "reduced" or, with 2 iterations, "small".
         seeds: runs of each.
         device: auto, cpu or cuda; classifiers run on the CPU.
         progress: wraps a run's records, as tqdm does.
@@ -352,15 +347,10 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
     """Table II: the largest loss of training without noise (reduced: 40 iterations)."""
     parts = []
     for records, batch, seed in product(RECORDS, (64, 128), range(seeds)):
-        key, size, also = (
-            f"{records}-{batch}",
-            PUBLIC_SIZES[records][scale],
-            {"records": records},
-        )
+        key, size = f"{records}-{batch}", PUBLIC_SIZES[records][scale]
         settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
-        run = Run(
-            "rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also
-        )
+        how = (key, settings, seed, size, scale, records, device, progress)
+        run = Run("rdp_gan", *how, also={"records": records})
         parts.append(run.part(partial(_largest_loss, run)))
     return parts
 
@@ -386,12 +376,11 @@ def _real(records: str, scale: str) -> Part:
             made, labels = data.features.numpy()[:count], data.labels.numpy()[:count]
         else:
             made, labels = _codes(wanted), wanted.data.labels.numpy()
-        values = {"iterations": 0, "scores": {"0": wanted.judge(made, labels)}}
-        return Result(values, wanted.checksums, "cpu")
+        scores = {"0": wanted.judge(made, labels)}
+        return Result({"iterations": 0, "scores": scores}, wanted.checksums, "cpu")
 
-    return Part(
-        part_name("real", 0), {"records": records, "judged": JUDGED[scale]}, 0, compute
-    )
+    inputs = {"records": records, "judged": JUDGED[scale]}
+    return Part(part_name("real", 0), inputs, 0, compute)
 
 
 def _codes(wanted: RdpGanTask) -> np.ndarray:
@@ -449,11 +438,8 @@ def _largest_loss(run: Run) -> Result:
 def plan_ablations(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Odd scores of Table IV, one change at a time (reduced: digits, 40 iterations).
 
-    All are of MNIST, at scales "reduced" and "small" of the digits; the runs that they differ from
-    are those of `plan_runs`.
-
-    Arguments as `plan_runs`; `seeds` of each repaired run, and one of the others, which no noise or
-    epsilon limits.
+    All are of MNIST, at other scales of the digits; they differ from runs of `plan_runs`, whose
+    arguments they take: `seeds` of each repaired run, and one of the others, which no noise limits.
     """
     made = partial(judged, records="digits", scale=scale, device=device, progress=progress)
     several = (

@@ -83,10 +83,8 @@ def repaired(
     Args:
         records: "digits" or "census": what the other settings were chosen for.
         target_epsilon: certified by PLD; of tuned noise ("ant"), kept by a Renyi filter.
-        public_size: declared number of records.
         decay_name: one of DECAYS. Tuned noise starts as "constant" does.
         rate: decay rate k; by default the captions' of Tables IV and V.
-        iterations: of the generator.
         batch_size: expected; by default 256 from epsilon 2 on and 128 below.
 
     Raises:
@@ -147,9 +145,8 @@ def _base(records: str, iterations: int, *, high: bool) -> RdpGanSettings:
     if records == "digits":
         generator, discriminator, label_scale = 1e-3, 2e-3 if high else 1e-3, 20.0
     else:
-        generator, discriminator, label_scale = (
-            (5e-4, 1e-3, None) if high else (1e-3, 2e-3, None)
-        )
+        generator = 5e-4 if high else 1e-3
+        discriminator, label_scale = 2 * generator, None
     return replace(
         SETTINGS,
         generator_optimizer=_adam(generator, iterations),

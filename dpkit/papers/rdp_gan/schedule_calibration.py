@@ -61,20 +61,17 @@ def initial_noise(
     relative `tolerance` of the target, or a start smaller by no more than that was priced above it.
 
     Args:
-        target_epsilon: nats, > 0.
+        target_epsilon: nats, > 0; delta in (0, 1).
         schedule: the noise multipliers of all iterations from that of the first, such as
             `lambda start: TimeDecay(start, 0.04)`; none may fall when the start rises.
-        iterations: >= 1.
-        releases_each: releases of one iteration, >= 1, all with the noise of the iteration.
+        iterations, releases_each: >= 1; releases of one iteration have one noise.
         release: what one of them is, from its noise multiplier, such as
             `lambda noise: SampledGaussian(noise, sample_rate)`.
-        delta: in (0, 1).
         accountant: `pld.epsilon`, `rdp.epsilon` or another of their kind.
         tolerance: in (0, 1), not below the width of the accountant's own answers (pld's `gap`).
 
     Raises:
-        ValueError: bad input, or a target that no start meets whose noise multipliers all lie in
-            [1e-9, 1e13].
+        ValueError: bad input, or no start meets the target with noise multipliers in [1e-9, 1e13].
         ArithmeticError: the accountant's prices do not fall as the start rises.
     """
     target_epsilon = checks.positive(target_epsilon=target_epsilon)
@@ -87,9 +84,8 @@ def initial_noise(
     def noises(x: float) -> Floats:
         found = values(schedule(math.exp(x)), steps=iterations)
         if not (np.isfinite(found) & (found >= 0)).all():
-            noise_ledger(
-                schedule(math.exp(x)), steps=iterations, release=release
-            )  # names the step
+            # Names the step
+            noise_ledger(schedule(math.exp(x)), steps=iterations, release=release)
         return found
 
     def rough(x: float, groups: int) -> float:
@@ -104,16 +100,14 @@ def initial_noise(
     def true(x: float) -> float:
         if noises(x).min() < LEAST:
             return FAR
-        start = math.exp(x)
-        ledger = noise_ledger(schedule(start), steps=iterations, release=release)
+        ledger = noise_ledger(schedule(math.exp(x)), steps=iterations, release=release)
         ledger = [Release(one, count * releases_each) for one, count in ledger]
         priced[x] = accountant(ledger, delta=delta)
         return log_over(priced[x], target_epsilon)
 
     lowest = float(noises(0.0).min())
-    place = (
-        min(-math.log(lowest), math.log(MOST)) if lowest > 0 else 0.0
-    )  # the least noise is 1
+    # Where the least noise is 1
+    place = min(-math.log(lowest), math.log(MOST)) if lowest > 0 else 0.0
     aim, slope, resolution = -tolerance / 2, -1.5, math.log1p(tolerance)
     search = (
         (lambda x: rough(x, ROUGH[0]), 0.05),
@@ -232,10 +226,8 @@ def _settled(
     """(x, slope there) where the falling `over` is <= 0 and within `within` of `aim`.
 
     Or, where it leaps, an x that is by no more than `resolution` above one where it is > 0.
-    Newton's steps, by secants as they become known, and halves where those would leave the bracket.
-
-    Raises:
-        ArithmeticError: there is no such place.
+    Newton's steps, by secants as they become known, and halves where those would leave the bracket;
+    ArithmeticError if there is no such place.
     """
     inside, outside, before = math.inf, -math.inf, None
     for attempt in range(ROUNDS):

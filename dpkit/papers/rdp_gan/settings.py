@@ -27,8 +27,7 @@ class Tuning:
         threshold: tau, the improvement of the accuracy (in [0, 1]) below which that happens.
         averaged: compare with the mean of all earlier accuracies (eq. 18), not with the last.
         every: generator iterations from one test to the next.
-        count_noise: standard deviation of the noise on the number of correct answers that is
-            tested; 0 as published, where the accuracy is read for free.
+        count_noise: standard deviation on the number of correct answers; 0 as published.
     """
 
     factor: float
@@ -47,15 +46,12 @@ class Tuning:
     def next_noise(self, noise: float, accuracies: Sequence[float]) -> float:
         """The noise after the last of `accuracies`: as it is, or multiplied by `factor`.
 
-        Args:
-            noise: standard deviation, or multiplier, so far.
-            accuracies: of all tests up to now, in [0, 1]; S_0 = 0 goes before them.
+        Those of all tests up to now, in [0, 1]; S_0 = 0 goes before them.
         """
         earlier = [0.0, *accuracies[:-1]]
         # eq. 18's mean is over tests 1 to t, S_0 left out where there is another
         reference = fmean(earlier[1:] or earlier) if self.averaged else earlier[-1]
-        improved = accuracies[-1] - reference >= self.threshold
-        return noise if improved else self.factor * noise
+        return noise if (accuracies[-1] - reference >= self.threshold) else self.factor * noise
 
 
 DELTA = 1e-5
@@ -69,11 +65,7 @@ SIGMA = 10.0  # section V-E: what a total epsilon of 0.5 over 1,000 iterations i
 
 @dataclass(frozen=True)
 class UnprovenNoise:
-    """Noise that guarantees nothing, for a reason of its own.
-
-    Args:
-        schedule: standard deviation at each generator iteration.
-    """
+    """Noise, by generator iteration, that guarantees nothing, for a reason of its own."""
 
     schedule: Schedule
     reason: ClassVar[str]
@@ -94,10 +86,7 @@ class LossValueNoise(UnprovenNoise):
 
 
 class MultiplicativeNoise(UnprovenNoise):
-    """The code's later form: loss + noise * loss / |its value|.
-
-    The gradient times a random number.
-    """
+    """The code's later form, loss + noise * loss / |its value|: the gradient times a random one."""
 
     reason = "the direction of the un-noised gradient is released"
 
@@ -112,11 +101,8 @@ class OutputErrorNoise(UnprovenNoise):
 class ParameterNoise(UnprovenNoise):
     """The baseline "DP-GAN" of the paper's figures, as its code has it.
 
-    N(0, std^2) on each of the discriminator's parameters, each tensor then scaled to at most
-    `norm`, and then a step along the un-noised gradient.
-
-    Args:
-        norm: largest L2 norm of a parameter tensor.
+    N(0, std^2) on each of the discriminator's parameters, each tensor then scaled to an L2 norm of
+    at most `norm`, and then a step along the un-noised gradient.
     """
 
     norm: float = 6.0
@@ -130,10 +116,8 @@ class ParameterNoise(UnprovenNoise):
 class GradientNoise:
     """DP-SGD (Abadi et al. 2016): each example's gradient clipped, noise on every coordinate.
 
-    Args:
-        schedule: noise multiplier (noise standard deviation / clip norm) at each generator
-            iteration.
-        max_grad_norm: clip norm of a real example's gradient, and of a generated one's.
+    The schedule is of the noise multiplier (noise standard deviation / max_grad_norm) by generator
+    iteration; generated examples' gradients are clipped at max_grad_norm as well.
     """
 
     schedule: Schedule
@@ -222,8 +206,7 @@ class RdpGanSettings:
         """The true releases of `iterations` iterations (all of the settings', by default).
 
         Raises:
-            ValueError: the noise is tuned while training, so that no list made beforehand holds
-                (`adaptive.tuned` keeps such a run within its target by a filter).
+            ValueError: the noise is tuned while training; `adaptive.tuned` has a filter for it.
         """
         if self.tuning is not None and isinstance(self.noise, GradientNoise):
             raise ValueError("tuned noise has no ledger beforehand; its filter prices the run")

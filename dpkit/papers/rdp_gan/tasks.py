@@ -155,8 +155,7 @@ def _census(scale: str) -> RdpGanTask:
     def correct(codes: np.ndarray, _: np.ndarray) -> float:
         from sklearn.naive_bayes import BernoulliNB
 
-        answers = BernoulliNB().fit(*_told(codes)).predict(real)
-        return float((answers == real_labels).sum())
+        return float((BernoulliNB().fit(*_told(codes)).predict(real) == real_labels).sum())
 
     encoded = _tensor(ADULT_8.encode(train))
     unused = torch.zeros(len(encoded), dtype=torch.int64)
@@ -175,8 +174,7 @@ def _tensor(features: np.ndarray) -> torch.Tensor:
 
 def _told(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All attributes but income as one-hot input, and whether income is high."""
-    inputs = ADULT_8.one_hot(codes)[:, : -SIZES[INCOME]]
-    return inputs.astype(np.float64), codes[:, INCOME]
+    return ADULT_8.one_hot(codes)[:, : -SIZES[INCOME]].astype(np.float64), codes[:, INCOME]
 
 
 def pmf(codes: ArrayLike, size: int) -> Floats:
@@ -195,17 +193,9 @@ def pmf(codes: ArrayLike, size: int) -> Floats:
 def pmf_error(generated: ArrayLike, real: ArrayLike, size: int) -> float:
     """The absolute average error of Ma et al. 2020, eq. 22, as printed; in [0, 2 size - 1].
 
-    sum over labels x = 1 .. size of |p_g(x) - p_r(x)| * x: code 0 is label 1. The label's number is
-    a weight, so the value depends on the order of the labels, and an error counts for more in a
-    late label than in an early one. The text states no order; it is comparable only between tables
-    encoded alike. `total_variation` does not depend on the order.
-
-    Args:
-        generated, real: codes, shape (rows,), of the same length or not.
-        size: number of labels.
-
-    Raises:
-        ValueError: as `pmf`.
+    sum over labels x = 1 .. size of |p_g(x) - p_r(x)| * x, of codes as `pmf` takes: code 0 is label
+    1. The label's number is a weight, so an error counts for more in a late label. The text states
+    no order: only tables encoded alike compare. `total_variation` does not depend on the order.
     """
     return float(np.abs(pmf(generated, size) - pmf(real, size)) @ np.arange(1, size + 1))
 
@@ -219,13 +209,7 @@ def pair_distance(generated: np.ndarray, real: np.ndarray, sizes: tuple[int, ...
     """Mean over all pairs of columns of the total variation of their joint shares, in [0, 1].
 
     Two samples of one distribution are not at distance 0: compare with that of two real samples.
-
-    Args:
-        generated, real: codes, shape (rows, columns).
-        sizes: labels of each column.
-
-    Raises:
-        ValueError: as `marginals.pair_counts`, or there are fewer than two columns.
+    Codes have shape (rows, columns), at least two columns; errors as `marginals.pair_counts`.
     """
     first, second = (
         marginals.pair_counts(codes, sizes) / len(codes) for codes in (generated, real)
@@ -247,13 +231,9 @@ def classifier_accuracy(
     scikit-learn's, L2 with C 1, as many as 1,000 iterations. A generator may have collapsed to one
     label: a table of results must hold it too, so the classifier is then the constant one.
 
-    Args:
-        train_features, test_features: finite, shape (rows, features).
-        train_labels, test_labels: integers, shape (rows,).
-
     Raises:
-        ValueError: scikit-learn's, of features that are not finite, labels that are not whole
-            numbers, or shapes that do not fit.
+        ValueError: scikit-learn's, of features that are not finite, (rows, features), labels that
+            are not whole numbers, (rows,), or shapes that do not fit.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.utils.multiclass import check_classification_targets

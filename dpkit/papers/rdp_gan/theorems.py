@@ -29,10 +29,8 @@ class ConditionFails(ValueError):
 def sensitivity(largest_loss: float, *, batch_size: int) -> float:
     """Eq. 13: C / |X|, one record's stated shift of the mean loss of a batch.
 
-    Args:
-        largest_loss: C > 0, a bound on one example's loss. The paper measures it on the private
-            data (Table II); a cross-entropy has none.
-        batch_size: |X| >= 1, records a batch.
+    largest_loss is C > 0, a bound on one example's loss: the paper measures it on the private data
+    (Table II), where a cross-entropy has none.
     """
     checks.positive(largest_loss=largest_loss)
     checks.whole(1, batch_size=batch_size)
@@ -42,15 +40,10 @@ def sensitivity(largest_loss: float, *, batch_size: int) -> float:
 def theorem_1(
     order: float, *, sample_rate: float, sensitivity: float, noise_std: float
 ) -> float:
-    """Theorem 1: Renyi epsilon of one release, q a^2 dS^2 / (2 (a - 1) s^2).
+    """Theorem 1: Renyi epsilon of one release, q a^2 dS^2 / (2 (a - 1) s^2), at order a > 1.
 
-    Not a bound: step (d) of its proof (eq. 26) drops positive terms of a series.
-
-    Args:
-        order: a > 1.
-        sample_rate: q, in [0, 1].
-        sensitivity: dS > 0.
-        noise_std: s > 0.
+    Not a bound: step (d) of its proof (eq. 26) drops positive terms of a series. sample_rate is q
+    in [0, 1], sensitivity dS > 0, noise_std s > 0.
     """
     checks.between(1, math.inf, order=order)
     checks.in_range(0, 1, sample_rate=sample_rate)
@@ -104,19 +97,13 @@ def theorem_2(
     discriminator_steps: int,
     delta: float,
 ) -> float:
-    """Theorem 2: epsilon_d of n_d discriminator steps by eq. 15, eps by Theorem 1.
+    """Theorem 2: epsilon_d of n_d >= 1 discriminator steps by eq. 15, eps by Theorem 1.
 
     Theorem 3, eq. 16, by post-processing: epsilon_g of one generator iteration. Not a bound: it
-    rests on Theorem 1 and on eq. 28.
-
-    Args:
-        discriminator_steps: n_d >= 1.
-        delta: in (0, 1).
-        order, sample_rate, sensitivity, noise_std: as `theorem_1`.
+    rests on Theorem 1 and on eq. 28. Other arguments as `theorem_1`; delta in (0, 1).
 
     Raises:
         ConditionFails: log(1 / delta) < eps^2 n_d.
-        ValueError: bad input.
     """
     renyi = theorem_1(
         order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std
@@ -136,11 +123,9 @@ def theorem_4(
     noise_std: float,
     **setting: Unpack[TheoremSetting],
 ) -> float:
-    """Theorem 4: n_g epsilon_g. The paper keeps delta; basic composition makes it n_g delta.
+    """Theorem 4: n_g epsilon_g, n_g >= 0; the rest as `theorem_2`.
 
-    Args:
-        generator_steps: n_g >= 0.
-        The others, and errors: as `theorem_2`.
+    The paper keeps delta, which basic composition makes n_g delta.
     """
     checks.whole(generator_steps=generator_steps)
     return generator_steps * theorem_2(order, noise_std=noise_std, **setting)
@@ -152,11 +137,7 @@ def iterations_within(
     """Generator iterations, of those in `noises`, whose sum by Theorem 4 is within the target.
 
     This is how Algorithm 2 ends. An iteration that Theorem 2 does not cover ends the count as well.
-
-    Args:
-        target_epsilon: > 0.
-        noises: noise_std of each iteration; may be endless if it does not grow.
-        The others: as `theorem_2`.
+    `noises`, noise_std of each, may be endless if it does not grow; the rest as `theorem_2`.
     """
     checks.positive(target_epsilon=target_epsilon)
     spent, done = 0.0, 0
@@ -174,16 +155,12 @@ def iterations_within(
 def noise_for(
     total_epsilon: float, *, generator_steps: int, **setting: Unpack[TheoremSetting]
 ) -> float:
-    """The noise_std at which Theorem 4 gives `total_epsilon` (Algorithm 2, line 4).
+    """The noise_std at which Theorem 4 gives total_epsilon > 0 (Algorithm 2, line 4).
 
-    Args:
-        total_epsilon: > 0.
-        generator_steps: n_g >= 1.
-        setting: as `theorem_2`, with sample_rate > 0.
+    For n_g >= 1, and a setting as `theorem_2` has it, with sample_rate > 0.
 
     Raises:
         ConditionFails: Theorem 2 does not apply at that noise.
-        ValueError: bad input.
     """
     rate, sensitivity = setting["sample_rate"], setting["sensitivity"]
     each = {"discriminator_steps": setting["discriminator_steps"], "delta": setting["delta"]}
