@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from dpkit.common import checks
 from dpkit.common.records import SCALES
+from dpkit.papers.claims import Measured
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, biases_together, is_bias
 from dpkit.papers.dpgan.settings import BOUND, CLUSTERS, MNIST, NON_PRIVATE, DpganSettings
 from dpkit.privacy import calibrate, rdp
@@ -167,3 +168,36 @@ ARMS: dict[str, Callable[..., DpganSettings]] = {
     "matched": matched,  # repaired, at the epsilon that the published run costs
     "repaired": repaired,  # at the epsilon that is claimed
 }
+
+
+SEED = 0
+SNAPSHOT = replace(published("all", scale="small"), warm_start=0, generator_trained=False)
+
+
+def generator_moves(*, iterations: int) -> Measured:
+    """Train twice from the same seeds: as in the snapshot, and with the generator's step.
+
+    Returns:
+        `snapshot`, `trained`: the largest change of a weight of the generator.
+    """
+    from dpkit.papers.dpgan.algorithm import new_gan, step_of
+    from dpkit.papers.dpgan.scores import material
+    from dpkit.training.device import generator_on
+    from dpkit.training.loop import train
+    from dpkit.training.types import Data
+
+    real = material("digits")
+    values = {}
+    for name, moves in (("snapshot", False), ("trained", True)):
+        steps = iterations * SNAPSHOT.critic_steps
+        settings = replace(SNAPSHOT, max_steps=steps, generator_trained=moves)
+        gan = new_gan(settings, seed=SEED, device=real.private.device)
+        start = [weight.detach().clone() for weight in gan.generator_net.parameters()]
+        labels = real.train_labels[: len(real.private)]
+        data = Data(real.private, labels, len(real.private))
+        rng = generator_on(real.private.device, reproducible_seed=SEED)
+        for _ in train(step_of(settings, real.public), gan, data, settings=settings, rng=rng):
+            pass
+        ends = zip(start, gan.generator_net.parameters(), strict=True)
+        values[name] = max((end - begin).abs().max().item() for begin, end in ends)
+    return Measured(values, real.checksums)

@@ -40,7 +40,7 @@ OWN_RULE = pytest.mark.slow("an image that moves a step of this rule less far th
             attacks.CLUSTERS, 0.9, marks=OWN_RULE
         ),  # whose bounds are those of public images
         pytest.param(attacks.STRAY_1, 0.999, marks=OWN_RULE),
-        pytest.param(attacks.STRAY_4, 0.999, marks=OWN_RULE),
+        pytest.param(attacks.GLOBAL, 0.999, marks=OWN_RULE),
         (SETTINGS, 0.9),
         (REPAIRED, 0.9),
     ],
@@ -65,7 +65,7 @@ def test_slips_alone_move_a_step_as_far_as_they_are_said_to():
         for moves in (clusters.claimed_sensitivity, clusters.sensitivity)
     )
     assert jointly < attacks.moved(attacks.CLUSTERS, None) < apart
-    without = replace(attacks.ONE_CLIP, **attacks.AS_TEXT)
+    without = replace(attacks.GLOBAL, **attacks.AS_TEXT)
     assert attacks.moved(without, None) == pytest.approx(1 / NOISE, rel=1e-4)
 
 
