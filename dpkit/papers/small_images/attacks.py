@@ -152,8 +152,6 @@ def clipped_mean_shift(run: BeaulieuJones) -> float:
 
 
 SATURATED = "at every step the record's gradient is as long as C or longer"
-OPPOSITE = "the clipped gradients of all other records are the opposite of the record's"
-LEFT_OUT = "the record is replaced by one without gradient, that is, left out in place"
 IMAGE: dict[str, Any] = {
     "record": "a white image",
     "measured_on": {"others": OTHERS, "capacity": CAPACITY},
@@ -183,7 +181,12 @@ def shuffled(name: str, says: str, noise: float, epochs: int, trials: int) -> Ta
         "likelihood ratio; how far a white image moves a release is measured on the kit's step.",
         scores=partial(passes_seen, noise, epochs),
         trials=trials,
-        assumes=(KNOWN, SATURATED, OPPOSITE, LEFT_OUT),
+        assumes=(
+            KNOWN,
+            SATURATED,
+            "the clipped gradients of all other records are the opposite of the record's",
+            "the record is replaced by one without gradient, that is, left out in place",
+        ),
         adjacency="replace-one",
         settings={
             **IMAGE,

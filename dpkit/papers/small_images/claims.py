@@ -40,11 +40,9 @@ from dpkit.papers.small_images.settings import (
     STEPS_PER_EPOCH,
 )
 from dpkit.privacy import Mechanism, numerics, shuffled
+from dpkit.privacy.clipping import FlatClipping
 
-DEFAULT_BETA_1 = 0.9  # of Adam in PyTorch and TensorFlow; the second, 0.999
 NAMED = ("MNIST", "CIFAR-10")  # in the introduction, of Zhang et al.
-# Section 5.1 of Zhang et al., and their repository's README
-ZHANG = ("MNIST", "CelebA", "LSUN")
 METHODS: Mapping[str, Callable[[Floats], Floats]] = {
     "RMSprop": rmsprop,
     "Adagrad": adagrad,
@@ -52,7 +50,6 @@ METHODS: Mapping[str, Callable[[Floats], Floats]] = {
 }
 PAPER = "small_images"
 DELTA = SETTINGS.target_delta
-ADAM_EPS = 1e-8  # the libraries' default
 epsilon = AsPublished(ORDERS, DELTA).epsilon
 
 
@@ -96,8 +93,8 @@ def other_methods() -> dict[str, float]:
     return {name: difference(of(first), of(second)) for name, of in METHODS.items()}
 
 
-def adam_difference(first: float, second: float, eps: float = ADAM_EPS) -> float:
-    """The largest relative difference of an update between two clip norms."""
+def adam_difference(first: float, second: float, eps: float = 1e-8) -> float:
+    """The largest relative difference of an update between two clip norms; libraries' eps."""
     return comparison().difference(first, second, eps=eps)
 
 
@@ -113,8 +110,6 @@ def by_norm() -> Curve:
     return curve(norms, partial(adam_difference, 1.0), "clip norm", "relative difference")
 
 
-# Of a dpGAN critic (weights and biases of 4 convolutions, a last weight)
-MOST_TENSORS = 9
 PUBLISHED, BEFORE_2018 = BeaulieuJones(), BeaulieuJones(noise_times_norm_squared=True)
 
 
@@ -143,10 +138,9 @@ def claim(
     stated: float | None = None,
     **more: Any,
 ) -> Claim:
-    """A claim of this paper: "equals" a stated value, "computed" without one."""
-    kind: Kind = "equals"
-    if stated is None:
-        kind = "in words" if "believed" in more else "computed"
+    """A claim of this paper: "equals" where it states a value, "computed" where it says nothing."""
+    plain: Kind = "computed" if stated is None else "equals"
+    kind = more.pop("kind", "in words" if "believed" in more else plain)
     return Claim(f"{PAPER}/{name}", where, says, kind, compute, explanation, stated, **more)
 
 
@@ -158,8 +152,8 @@ def at_40_epochs(noise: float) -> Claim:
         f"The code's accountant prices Figure 2's run at noise multiplier {noise} as if batches "
         "were Poisson; they are shuffled, see `shuffled-against-poisson`.",
         partial(spent, noise),
-        "This is the accountant's epsilon after 40 epochs of 469 steps (batch 128 of 60,000, delta "
-        "1e-5). The paper prints no number to compare it with.",
+        "RDP at the code's orders, classic conversion, after 40 epochs of 469 steps (batch 128 of "
+        "60,000, delta 1e-5, add-remove). The paper prints no number to compare it with.",
         curve=partial(by_epoch, noise),
     )
 
@@ -233,17 +227,17 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     claim(
         "adam-clip-invariance-small-norm",
-        ADAM_SAYS + "; regime (i)",
-        "C can be chosen arbitrarily small.",
+        ADAM_SAYS + ' ("some details omitted for clarity"); regime (i)',
+        '"Regime (i), in which [C] is chosen arbitrarily small, showed the largest inception '
+        'score"; "for such small values" training does not depend on C.',
         partial(adam_difference, 1.0, 1e-6),
-        "At C 1e-6 eps = 1e-8 weighs as much as the gradients' root mean square, and updates "
-        "shrink by this share. C well above eps times batch over noise multiplier, here 2.6e-6, is "
-        "enough: the noise alone then outweighs eps.",
+        "How small is not printed. If Figure 1's 0.1 and 1 are meant, it holds "
+        "(`adam-clip-invariance`). If any C > 0 is, it does not: at 1e-6 Adam's eps, 1e-8, weighs "
+        "as much as the gradients' root mean square, and updates shrink by this share. C well "
+        "above eps times batch over noise multiplier, here 2.6e-6, is enough: the noise alone then "
+        "outweighs eps.",
         curve=by_norm,
-        believed=lambda value: value < 1e-3,
-        code=Code(
-            was="update = m / sqrt(v)", should="update = m / (sqrt(v) + eps)", cause="formula"
-        ),
+        kind="unchecked",
     ),
     claim(
         "adam-clip-dependence-large-norm",
@@ -276,7 +270,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Poisson; batches of exactly one record cost more, see `beaulieu-jones-replace-one`.",
         charged,
         "This is what 3,000,000 steps cost at the rate 1/6000 if batches are Poisson, some empty, "
-        "and each example is clipped.",
+        "and each example is clipped: RDP at this paper's orders, classic conversion.",
         curve=partial(beaulieu_by_epoch, "claimed_ledger"),
     ),
     claim(
@@ -327,7 +321,7 @@ CLAIMS: tuple[Claim, ...] = (
         EARLIER + "Zhang et al.",
         "Clipping groups of parameters separately probably makes gradients longer in proportion to "
         "the number of groups, about ten times.",
-        partial(groups_factor, MOST_TENSORS),
+        partial(groups_factor, 9),  # weights and biases of 4 convolutions, a last weight
         "Norms add as squares, so k groups clipped at C are C sqrt(k) long: 3 C with the nine "
         "tensors of the largest published critic of plain layers, 2.2 C with MNIST's five groups; "
         "ten times takes a hundred groups.",
@@ -411,7 +405,7 @@ CLAIMS: tuple[Claim, ...] = (
         lambda: SETTINGS.critic_optimizer.betas[0],
         "The code sets 0.5 and 0.9, as is common for Wasserstein GANs with a gradient "
         "penalty. A run from the text alone would differ; no epsilon depends on it.",
-        stated=DEFAULT_BETA_1,
+        stated=0.9,
         code=Code(
             was="Adam(rate)  # the default betas, by the text",
             should="Adam(rate, betas=(0.5, 0.9))  # as the code runs",
@@ -434,7 +428,7 @@ CLAIMS: tuple[Claim, ...] = (
         "cifar10",
         "text: section 1, on Zhang et al.; their text: section 5.1; their code: README",
         "Zhang et al. train their generator for MNIST and CIFAR10.",
-        lambda: float(len(set(NAMED) & set(ZHANG))),
+        lambda: float(len({"MNIST", "CelebA", "LSUN"}.intersection(NAMED))),
         "Of the two only MNIST is among their data sets, which are MNIST, CelebA and "
         "LSUN. Their repository (alps-lab/dpgan at 65cb105) also has a CIFAR-10 network and "
         "loader, but no program that trains on it.",
@@ -449,6 +443,18 @@ CLAIMS: tuple[Claim, ...] = (
         "gradient longer, of RMSprop, Adagrad and normalised gradients on a made-up run, each with "
         "its library's small constant: it is RMSprop's, and without the constants it is rounding.",
         believed=lambda value: value < 1e-3,
+    ),
+    claim(
+        "mean-sensitivity",
+        "text: section 2.1, eq. 3 (the value is lost); section 2.3",
+        '"Only one gradient differs"; with norms of at most C the mean of a batch "has an L-2 '
+        'sensitivity of [lost] across adjacent data sets". (In units of C / batch.)',
+        lambda: FlatClipping(1.0).sensitivity("replace-one"),
+        "If a gradient differs because its record is replaced, the mean moves by up to 2 C / "
+        "batch, as the two may point opposite ways. If the record is added or removed, and the sum "
+        "is divided by the same number, it moves by C / batch. That is the adjacency of Mironov et "
+        "al. 2019, by which section 2.3 and the code charge; noise of z C fits it.",
+        kind="unchecked",
     ),
     *CURVES,
 )

@@ -219,6 +219,17 @@ def test_one_record_turns_a_clipped_mean_and_their_run_is_as_published():
         assert (run.steps, run.sample_rate, run.true_noise_multiplier) == pytest.approx(numbers)
 
 
+def test_a_replaced_record_moves_the_mean_twice_as_far_as_one_left_out():
+    """In units of C / batch: of 2,000 pairs of clipped gradients the opposite ones differ most."""
+    rng = np.random.default_rng(4)
+    pairs = rng.standard_normal((2_000, 2, 3)) * 9
+    pairs[0, 1] = -pairs[0, 0]
+    clipped = pairs / np.maximum(np.linalg.norm(pairs, axis=2, keepdims=True), 1)
+    moved = np.linalg.norm(clipped[:, 0] - clipped[:, 1], axis=1)
+    assert check(BY_ID["mean-sensitivity"]).computed == pytest.approx(moved.max(), rel=1e-12)
+    assert np.linalg.norm(clipped, axis=2).max() == pytest.approx(1.0)  # left out
+
+
 def test_the_factors_of_dpgan():
     assert [prior_work.noise_too_small(batch) for batch in (1, 64, 256)] == [1, 8, 16]
     for groups in (5, 9):
