@@ -539,9 +539,9 @@ print(f"accuracy {before:.3f} before, {after:.3f} after; DP-SGD at the same pric
 #
 # ## 7. Does noise that follows the gradient win?
 #
-# Here are stored runs at the paper's scale, on real MNIST: 60 private principal components (DP-PCA), one layer
-# of 1,000 units, 1,000 steps on lots of 600. All methods get one budget, at three levels. DP-PCA has the
-# paper's noise, and the steps have the noise with which both together cost 0.5, 2 or 8: proven, add-remove,
+# Here are stored runs on real MNIST: 60 private principal components (DP-PCA), one layer of 1,000 units, 1,000
+# steps on lots of 600. All methods get one budget, at three levels. DP-PCA has the paper's noise. The steps do
+# not (it prints 8, 4, 2): theirs is that with which both together cost 0.5, 2 or 8: proven, add-remove,
 # $\delta = 10^{-5}$. AdaDP as published proves nothing; it gets that noise *as if* its history were public.
 # Rates and clip norms are the paper's, except in the rows called *repaired* and *tuned*, and in AGD's, for which
 # it prints none. Accuracy in per cent, with the range over seeds:

@@ -161,13 +161,13 @@ def plan_table_1(**asked: Any) -> list[Part]:
 
 
 def plan_figure_2(**asked: Any) -> list[Part]:
-    """Figure 2: MNIST, six methods at epsilon .5, 2 and 8 (reduced: digits, 30 steps)."""
+    """Figure 2: MNIST, epsilon .5, 2, 8, not at the paper's noise (reduced: digits, 30 steps)."""
     table = {f"{m}-{level.epsilon:g}": at_level(m, level) for level in LEVELS for m in METHODS}
     return _runs(table, records="mnist", **asked)
 
 
 def plan_figure_3(**asked: Any) -> list[Part]:
-    """Figure 3: CIFAR-10 behind frozen convolutions, as Figure 2 (reduced: digits, 30 steps)."""
+    """Figure 3: CIFAR-10, not at the paper's noise or network (reduced: digits, 30 steps)."""
     table = {
         f"{m}-{level.epsilon:g}": on_cifar(m, level) for level in CIFAR_LEVELS for m in METHODS
     }
@@ -175,12 +175,12 @@ def plan_figure_3(**asked: Any) -> list[Part]:
 
 
 def plan_figure_4(**asked: Any) -> list[Part]:
-    """Figure 4: AdaDP's two halves, and its gradients, estimates and noise (reduced: digits)."""
+    """Figure 4: AdaDP's halves, gradients and noise, as Figure 2 (reduced: digits, 30 steps)."""
     return _runs(COMPONENTS, records="mnist", watched=True, **asked)
 
 
 def plan_figure_5(**asked: Any) -> list[Part]:
-    """Figure 5: learning rate, local clipping factor, noise and lot (reduced: digits, 30 steps)."""
+    """Figure 5: rate, beta, noise and lot around Figure 2's run (reduced: digits, 30 steps)."""
     return _runs(SWEEPS, records="mnist", **asked)
 
 

@@ -9,7 +9,7 @@ The loss here is linear: every record's gradient is itself and does not change.
 """
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from scipy.integrate import quad, simpson
@@ -18,7 +18,14 @@ from dpkit.common import checks
 from dpkit.papers.adadp import example, pca, theorems
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.privacy import Release, SampledGaussian, WithoutReplacementGaussian, gdp
+from dpkit.privacy import (
+    DiagonalGaussian,
+    Gaussian,
+    Release,
+    SampledGaussian,
+    WithoutReplacementGaussian,
+    gdp,
+)
 from dpkit.privacy.mechanisms import Floats
 
 # beta, gamma', G and C (section IV)
@@ -26,7 +33,6 @@ BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0
 # Coordinates: one that a single record moves, and one that none does
 ONLY, NOBODY = 2, 3
 OTHERS = np.tile([1.0, 0.5, 0.0, 0.0], (99, 1))  # gradients of 99 records
-RECORD = np.array([[0.5, 0.5, 1.0, 0.0]])  # and of one more
 
 
 def second_noise(first: Floats, *, expected: float) -> Floats:
@@ -52,7 +58,10 @@ def epsilon(sample_rate: float, *, delta: float) -> float:
     where nobody has a gradient, only with the record in the first lot, and that is likelier than
     delta: then p <= e^epsilon 0 + delta for no epsilon. Else 0, which proves nothing.
     """
-    lots = np.concatenate([OTHERS, RECORD]), OTHERS
+    lots = (
+        np.vstack([OTHERS, [0.5, 0.5, 1.0, 0.0]]),
+        OTHERS,
+    )  # with one record more, and without
     noises = [second_noise(lot, expected=len(OTHERS)) for lot in lots]
     seen = [bool(one[ONLY] > 0 and one[NOBODY] == 0) for one in noises]
     return math.inf if seen == [True, False] and sample_rate > delta else 0.0
@@ -197,10 +206,37 @@ def reduction(*data_sets: str) -> float:
     return float(np.mean([1 - own / other for other, own in rows]))
 
 
+def rdp_difference() -> float:
+    """The largest relative difference of Renyi DP between sigma_* 1 and noise shaped to cost it."""
+    s, orders = example.SENSITIVITIES, theorems.ORDERS
+    shapes = (example.shaped(s, power=p, noise_multiplier=1) for p in example.POWERS.values())
+    costs = [DiagonalGaussian(tuple(np.divide(one, s))).rdp(orders) for one in shapes]
+    return float(np.abs(np.divide(costs, Gaussian(1.0).rdp(orders)) - 1).max())
+
+
+def least_sum_power() -> float:
+    """The power p of s_i for which sigma_i ~ s_i^p has the least sum at one level, to 0.001."""
+    of = partial(example.shaped, example.SENSITIVITIES, noise_multiplier=1)
+    return min(np.arange(-1, 1, 0.001).tolist(), key=lambda power: sum(of(power=power)))
+
+
+def table_1_epochs(name: str) -> list[list[float]]:
+    """Epochs of DpSgd's and of AdaDP's runs of Table I, if Theorem 1 gave their epsilons."""
+    noise, rate = {"MNIST": (3.0, MNIST_RATE), "CIFAR-10": (4.0, CIFAR_RATE)}[name]
+    steps = partial(theorem_1(noise, rate).steps, delta=TABLE_1_DELTA)
+    return [[steps(epsilon) * rate for epsilon in row] for row in TABLE_1[name]]
+
+
+def least_delta(steps: int) -> float:
+    """Theorem 1's delta_* after these steps at the high privacy level of MNIST."""
+    per_order = steps * theorem_1(HIGH_NOISE, MNIST_RATE).step - HIGH_PRIVACY
+    return math.exp(((theorems.ORDERS - 1) * per_order).min())
+
+
 @cache
-def high_privacy_steps() -> int:
+def high_privacy_steps(noise_multiplier: float = HIGH_NOISE) -> int:
     """Steps that Theorem 1 allows at the high privacy level of MNIST."""
-    return theorem_1(HIGH_NOISE, MNIST_RATE).steps(HIGH_PRIVACY, delta=DELTA)
+    return theorem_1(noise_multiplier, MNIST_RATE).steps(HIGH_PRIVACY, delta=DELTA)
 
 
 def high_privacy_epsilon(noise_multiplier: float) -> float:

@@ -118,7 +118,6 @@ OBJECTIVES = (
     _square("Levi 13", _levi, 10.0, 1.0, 1.0),
 )
 
-ITERATIONS = 150
 # gamma, gamma', beta, G (section III-B)
 GAMMA, HISTORY, BETA, THRESHOLD = 0.1, 0.9, 1.5, 1e-6
 SMOOTHING = 1e-8  # epsilon_0 of line 25, which the paper does not name
@@ -235,7 +234,7 @@ class TrajectoryGrid(NamedTuple):
     noise_multipliers: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 8.0)
     max_grad_norms: tuple[float, ...] = (0.3, 1.0, 4.0, 10.0)
     seeds: int = 4
-    iterations: int = ITERATIONS
+    iterations: int = 150
 
 
 def lattice(objective: Objective, side: int) -> Floats:

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from truths import log_moment
 
 from dpkit.common.show import interval
 from dpkit.papers.adadp import claims, example, pca, recomputed, tables, theorems, trajectories
 from dpkit.papers.adadp.recomputed import theorem_1
-from dpkit.papers.claims import check
+from dpkit.papers.claims import check, outcome
+from dpkit.papers.experiments.store import load
 from dpkit.privacy import as_drawn, divergence, gdp, pld, rdp
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
@@ -117,6 +119,71 @@ def test_reductions_by_hand():
         "CIFAR-10": (0.27 / 0.89, 0.78 / 1.85, 2.62 / 4.75, 4.81 / 8.36),
     }.items():
         assert recomputed.reduction(name) == pytest.approx(sum(rows) / 4)
+
+
+def test_shapes_of_one_level_have_one_renyi_divergence():
+    """Of sigma_i ~ s_i^p at s = (2, 1), by a sum over each dimension, at order 3; and the kit's."""
+    assert recomputed.rdp_difference() < 1e-12
+    x = np.linspace(-12, 12, 801)
+    for power in (1.0, 0.0, -1.0, 0.5):
+        stds = np.array(example.shaped((2, 1), power=power, noise_multiplier=1.5))
+        logs = [-(((x[:, None] - m * np.array([2, 1]) / stds) ** 2) / 2) for m in (0, 1)]
+        totals = np.exp(3 * logs[1] - 2 * logs[0]).sum(0) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
+        assert np.log(totals).sum() / 2 == pytest.approx(3 / (2 * 1.5**2), rel=1e-9)
+
+
+@pytest.mark.torch
+def test_what_least_sums_of_noise_look_like():
+    """By bounded search over the ratio of the two deviations, and by the kit's DpOpt."""
+    import torch
+
+    from dpkit.papers.adadp.noise_shapes import optimal_shares
+
+    for weights, power in (((1, 1), recomputed.least_sum_power()), ((12, 6), 1 / 3)):
+
+        def total(ratio: float, weights=weights) -> float:
+            stds = example.to_one_level((12, 6), (ratio, 1.0), noise_multiplier=1.0)
+            return float(np.dot(weights, stds))
+
+        found = minimize_scalar(total, bounds=(0.2, 5), method="bounded", options={"xatol": 1e-9})
+        assert math.log2(found.x) == pytest.approx(power, abs=1e-3)
+    first, second = optimal_shares(torch.tensor([12.0, 6.0]).double()).rsqrt().tolist()
+    assert second / first == pytest.approx(2 ** (1 / 3), rel=0.01)  # as far as 50 steps come
+    assert f"{second / first:.2f} times" in BY_ID["dpopt-inverse"].explanation
+
+
+def test_lengths_and_deltas_are_the_last_and_first_that_eq_7_allows():
+    """Each length by eq. 7 at that many steps, within, and at one more, beyond."""
+    told = BY_ID["table-1-lengths"].explanation
+    for name, noise, lot, size in (("MNIST", 3.0, 600, 60_000), ("CIFAR-10", 4.0, 2_000, 50_000)):
+        one = theorem_1(noise, lot / size)
+        rows = zip(recomputed.TABLE_1[name], recomputed.table_1_epochs(name), strict=True)
+        for epsilons, epochs in rows:
+            for epsilon, length in zip(epsilons, epochs, strict=True):
+                steps = round(length * size / lot)
+                ends = [one.epsilon(n, delta=1e-4).epsilon for n in (steps, steps + 1)]
+                assert ends[0] <= epsilon < ends[1]
+                assert f"{length:.1f}" in told
+    for steps in (0, 1_000, 1_635, 1_636):
+        found = recomputed.least_delta(steps)
+        assert theorem_1(8.0, 0.01).epsilon(steps, delta=found).epsilon == pytest.approx(0.5)
+        assert (found > 1e-5) == (steps == 1_636)
+    assert f"{recomputed.least_delta(0):.1e}" == "2.1e-14" in BY_ID["delta-axis"].explanation
+    falls = [f"{theorem_1(z, 0.01).steps(0.5, delta=1e-5):,}" for z in (8.0, 4.0, 2.0)]
+    assert all(one in BY_ID["agd-noise-only-falls"].explanation for one in falls)
+
+
+@pytest.mark.stored
+def test_accuracies_of_stored_runs_within_explanations():
+    rows = {row["method"]: row["0.5"]["mean"] for row in tables.levels(load("adadp", "figure_2"))}
+    told = BY_ID["agd-noise-only-falls"].explanation
+    for key in ("agd", "adadp"):
+        assert f"{rows[tables.OF_LEVELS[key]]:.2f}" in told
+    rates = [load("adadp", "figure_5")[f"rate-{rate}-seed0"] for rate in ("0.0008", "0.005")]
+    rates.insert(1, load("adadp", "figure_2")["adadp-0.5-seed0"])
+    said = "{:.1f}, {:.1f} and {:.1f} %".format(*(100 * r["values"]["accuracy"] for r in rates))
+    assert said in BY_ID["learning-rate-turn"].explanation
+    assert outcome(BY_ID["learning-rate-turn"], 0.2e-2) == "holds"
 
 
 @pytest.mark.torch
