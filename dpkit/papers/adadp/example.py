@@ -4,11 +4,9 @@ A query has the value f, and one record moves its coordinate i by s_i. Lemma 1 l
 noise is shared out, as long as sum s_i^2 / sigma_i^2 <= 1 / sigma_*^2. The paper shares it out in
 three ways and compares the noisy value's direction with the true one's.
 
-Our results differ. The mean cosines are .470, .478 and .399 instead of .52, .36 and .28;
-with all three brought to exactly one price .471, .481 and .400. So noise that is the same in both
-coordinates keeps the direction better than noise in proportion to the sensitivity, in this example;
-best of all is about the noise of least total variance, in proportion to the sensitivity's square
-root (.490). Where the value is large beside the noise, the order is the paper's.
+What comes out differs (claims `cosine-...`): .471, .481 and .400, all three brought to exactly one
+price. Best of all is about the noise of least total variance, in proportion to the sensitivity's
+square root (.490). Where the value is large beside the noise, the order is the paper's.
 """
 
 import math

@@ -54,9 +54,7 @@ def prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
 def judged(run: Run, *, watched: bool) -> Result:
     """A classifier trained, and its accuracy on test images at `POINTS` places along the way.
 
-    Args:
-        run: on "mnist", "digits" or "cifar10".
-        watched: whether Figure 4's quantities are measured.
+    The run is on "mnist", "digits" or "cifar10"; if `watched`, Figure 4's quantities are measured.
     """
     settings = run.settings
     wanted = task(run.also["records"], settings.pca_noise, run.seed, settings.widths[0])

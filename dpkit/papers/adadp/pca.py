@@ -35,9 +35,7 @@ def release(
 ) -> Gaussian | NoGuarantee:
     """The cost of `components`: one Gaussian release with its noise.
 
-    Args:
-        noise_multiplier: standard deviation of the noise on each number of A^T A.
-        adjacency: "add-remove", where the sensitivity is 1, or "replace-one", where it is sqrt(2).
+    The noise is on each number of A^T A; the sensitivity 1, or under "replace-one" sqrt(2).
     """
     if noise_multiplier == 0:
         return NoGuarantee("no noise is added to A^T A", adjacency)

@@ -3,9 +3,8 @@
 Epsilons are in nats. Theorem 1 is for lots drawn without replacement under replace-one; the rest
 is under add-remove unless it says so.
 
-Two data sets that differ in a record show the leak of Algorithm 1's history of raw gradients. Line
-23 squares gradients without noise, and the squares decide clipping, noise and the branch of line 7.
-The loss here is linear: every record's gradient is itself and does not change.
+What Algorithm 1's history of raw gradients gives away (claim `raw-history-leak`) is seen on two
+data sets that differ in a record. The loss is linear: every record's gradient is itself.
 """
 
 import math
@@ -253,9 +252,7 @@ def pca_epsilon(noise_multiplier: float, *, delta: float = DELTA) -> float:
 def stopping_epsilon() -> float:
     """Epsilon of the test images from the stopping time, on two sets that differ in one image.
 
-    A run stops at the first model with accuracy .96 on 10,000 images. With one right answer less it
-    goes on, with certainty: the event "it stopped" has the chances 1 and 0, which no epsilon
-    covers.
+    With one right answer less a run goes on, with certainty: "it stopped" has the chances 1 and 0.
     """
     stops = [correct / 10_000 >= 0.96 for correct in (9_600, 9_599)]
     return math.inf if stops[0] != stops[1] else 0.0

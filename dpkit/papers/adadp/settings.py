@@ -2,8 +2,7 @@
 
 AGD's noise falls while training, and each choice of a step is charged: Lee and Kifer 2018,
 "Concentrated differentially private gradient descent with adaptive per-iteration privacy budget"
-(KDD). AdaDP compares with it and prices it by Theorem 1 (section IV-A), as if the gradient were all
-that is released. The candidates' losses are released as well.
+(KDD). How the paper prices it: claim `agd-uncharged-choice`.
 """
 
 from collections.abc import Iterable

@@ -54,14 +54,9 @@ def profile_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float
 
 
 def lemma_3(order: float, *, noise_std: float) -> float:
-    """Lemma 3: alpha / (2 sigma^2), the Renyi epsilon of a Gaussian; sigma_2 is printed for it.
+    """Lemma 3: alpha / (2 sigma^2), of order alpha > 1 and sigma > 0.
 
-    Right where one record moves f by 1 at most (Mironov 2017, Prop. 7). The lemma asks for
-    ||f|| <= 1 instead, which a record replaced may move by 2: four times as much.
-
-    Args:
-        order: alpha > 1.
-        noise_std: sigma > 0.
+    Right where one record moves f by 1 at most (Mironov 2017, Prop. 7); see claim `lemma-3`.
     """
     checks.between(1, math.inf, order=order)
     checks.positive(noise_std=noise_std)
@@ -78,10 +73,7 @@ def second_term(noise: float) -> float:
 
 
 def printed_second_term(noise: float) -> float:
-    """Lemma 6's min(4 e^(1 / sigma^2 - 1), 2 e^(1 / sigma^2)), a misprint of `second_term`.
-
-    The first is the smaller at every noise, and below some of what it should bound.
-    """
+    """Lemma 6's min(4 e^(1 / sigma^2 - 1), 2 e^(1 / sigma^2)), a misprint of `second_term`."""
     checks.positive(noise=noise)
     return min(4 * math.exp(noise**-2 - 1), 2 * math.exp(noise**-2))
 

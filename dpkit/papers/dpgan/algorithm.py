@@ -6,7 +6,7 @@ published snapshot has the generator's step commented out; here it runs unless
 `settings.generator_trained` says otherwise.
 
 The code clips g_i / B, where B is a device's batch, at c, and adds noise in that unit; here g_i is
-clipped at B c, which is the same after the division that follows.
+clipped at B c, the same after division.
 
 Convolutions have 5 x 5 kernels and stride 2, so each halves a side, rounded up, and each transposed
 one undoes that: 28, 14, 7, 4 and back for MNIST. (In the code, models/gans/mnist.py, the first

@@ -1,8 +1,7 @@
 """Groups of the critic's tensors to clip together, and their bounds, without private data.
 
-Zhang et al. 2018, Section 4: dpGAN's grouping and adapting. All inputs of these functions must be
-public: bounds that follow the private gradients are themselves a release, which no accountant
-charges.
+Zhang et al. 2018, Section 4: grouping and adapting. Whatever these functions are fed must be
+public: bounds that follow private gradients are a release, and no accountant charges it.
 """
 
 from collections.abc import Sequence

@@ -148,9 +148,9 @@ DISCRIMINATING = {
 
 @cache
 def classifier(records: str) -> Judge:
-    """The classifier behind the inception score, in the cache: one for all papers of these images.
+    """The classifier behind the inception score, in the cache; it learned from all training images.
 
-    It learned from all training images, as in the text, whose own is right for 99.06 % of MNIST's.
+    There is one for all papers of these images.
     """
     return judge(CLASSIFIERS[records], device=torch.device("cpu"))
 
@@ -160,13 +160,8 @@ def told_apart(
 ) -> tuple[Tensor, Tensor]:
     """Train a discriminator on half of each set; return its answers on the held-out halves.
 
-    Args:
-        real, made: (images, channels, height, width), at least two of each.
-        settings: of its training.
-        seed: of its weights and batches.
-
-    Returns:
-        its chance to be real for each held-out real image, and for each held-out generated one.
+    These are its chances to be real, of each held-out real image and of each generated one. Images
+    are (images, channels, height, width); the seed is of its weights and batches.
 
     Raises:
         ValueError: there are fewer than two images of a kind.

@@ -84,16 +84,9 @@ def updates(gradients: Floats, *, betas: tuple[float, float], eps: float) -> Flo
 
 
 def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
-    """RMSprop's updates in units of the learning rate (Tieleman, Hinton 2012): g / (sqrt(v) + eps).
+    """RMSprop's updates, g / (sqrt(v) + eps) (Tieleman, Hinton 2012); as `updates`.
 
     The decay of v, which starts at 0, is PyTorch's default, 0.99.
-
-    Args:
-        gradients: (steps, dims).
-        eps: >= 0.
-
-    Raises:
-        ValueError: eps is not a finite number >= 0.
     """
     checks.non_negative(eps=eps)
     square, out = np.zeros_like(gradients[0]), np.empty_like(gradients)
@@ -104,16 +97,9 @@ def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
 
 
 def adagrad(gradients: Floats, *, eps: float = 1e-10) -> Floats:
-    """Adagrad's updates in units of the learning rate (Duchi, Hazan, Singer 2011).
+    """Adagrad's updates, g / (sqrt(the sum of all g^2 so far) + eps) (Duchi, Hazan, Singer 2011).
 
-    g / (sqrt(the sum of all g^2 so far) + eps).
-
-    Args:
-        gradients: (steps, dims).
-        eps: >= 0; 1e-10 is PyTorch's default.
-
-    Raises:
-        ValueError: eps is not a finite number >= 0.
+    As `updates`; eps 1e-10 is PyTorch's default.
     """
     checks.non_negative(eps=eps)
     return gradients / (np.sqrt(np.cumsum(gradients**2, axis=0)) + eps)

@@ -138,8 +138,7 @@ def shift(settings: SmallImagesSettings) -> float:
 def clipped_mean_shift(run: BeaulieuJones) -> float:
     """A long gradient's shift of the clipped mean, in deviations of the added noise.
 
-    The batch's other gradients are C long and lie opposite; in a batch of one, the record stands in
-    the place of one of them.
+    The batch's other gradients are C long and lie opposite; a batch of one has such a one instead.
     """
     norm, batch = run.max_grad_norm, run.batch_size
     rule = ClippedAfterMean(norm, 1)  # the noise is not divided by the batch
