@@ -60,7 +60,6 @@ CIFAR_RATES = {  # section IV-C; for the kit's own by hand: nothing was tried on
     "dp-adam": Adam(Linear(0.005, 0.0005, over=CIFAR_STEPS)),
     "dpsgd-tuned": Sgd(Linear(3.0, 0.3, over=CIFAR_STEPS)),
 }
-BY_HAND = "norm as on MNIST, rates by hand; nothing was tried on CIFAR-10"
 
 
 AnySettings = AdadpSettings | AgdSettings
@@ -98,8 +97,8 @@ def on_cifar(name: str, level: Level) -> AnySettings:
     if isinstance(rate, Sgd) and level == CIFAR_LEVELS[0]:
         # the paper prints no rate of this decay: to .052 at the end
         rate = Sgd(ExponentialDecay(0.1, 0.65 / CIFAR_STEPS))
-    chosen = BY_HAND if settings.chosen else None
-    return replace(settings, noise=noise, optimizer=rate, chosen=chosen)
+    by = settings.chosen and "norm as on MNIST, rates by hand; nothing was tried on CIFAR-10"
+    return replace(settings, noise=noise, optimizer=rate, chosen=by)
 
 
 def small(settings: AnySettings, *, public_size: int, steps: int = 30) -> AnySettings:

@@ -35,7 +35,6 @@ from dpkit.training import Data, Gan, Record, device_named, spent
 from dpkit.training.device import device_label
 
 IMAGES = 9_984  # generated images of a score, as in the public code
-CHECKPOINT_EVERY = 250  # steps
 # Private images on which the critic is looked at, the first ones
 WATCHED = 1_024
 SHOWN = 100  # generated images to keep as samples
@@ -111,7 +110,7 @@ class FidCurve(NamedTuple):
         classifier, size = describe(CLASSIFIERS[records]), PUBLIC_SIZES[records]
         also = {"records": records, "every": every, "images": images, "classifier": classifier}
         run = Run("small_images", key, settings, seed, size, "", records, device, progress)
-        run = run._replace(every=CHECKPOINT_EVERY, also=also)
+        run = run._replace(every=250, also=also)  # steps to a checkpoint
         return cls(run, every, images, samples)
 
     @property

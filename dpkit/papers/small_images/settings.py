@@ -31,11 +31,8 @@ PUBLIC_SIZES = {"mnist": PUBLIC_SIZE, "digits": DIGITS_SIZE}
 REDUCED_STEPS = 3_000
 # In Figure 3, whose largest networks take the longest
 REDUCED_STEPS_BY_CAPACITY = 2_000
-REDUCED_CAPACITY = 16  # but in Figure 3
 # The paper's, and two smaller ones of ours
 REDUCED_CAPACITIES = (8, 16, 32, 64, 96, 128)
-# The least, in thousandths, at which these steps cost at most 10, by RDP
-REDUCED_NOISE = 0.462
 
 
 @dataclass(frozen=True)
@@ -241,7 +238,7 @@ SMALL = replace(
 def reduced(
     settings: SmallImagesSettings,
     *,
-    capacity: int = REDUCED_CAPACITY,
+    capacity: int = 16,  # but in Figure 3
     steps: int = REDUCED_STEPS,
 ) -> SmallImagesSettings:
     """The same run on the same MNIST for a machine without accelerator: smaller and shorter.
@@ -252,7 +249,7 @@ def reduced(
     if settings.target_epsilon is None:
         return smaller
     chosen = "the noise is the least, in thousandths, for the reduced steps at the same target"
-    return replace(smaller, noise_multiplier=REDUCED_NOISE, chosen=chosen)
+    return replace(smaller, noise_multiplier=0.462, chosen=chosen)  # to cost 10, by RDP
 
 
 # Steps from one point of a curve to the next
