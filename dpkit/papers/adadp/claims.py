@@ -311,7 +311,7 @@ ACCOUNTING = (
         ),
         explanation="The RDP of the Poisson-sampled Gaussian (add-remove) at the same orders, by "
         "Lemma 5's conversion, best at order 6: the example is right as the price of line 3's "
-        "sampling, which Theorem 1 is not about. (Tighter accountants prove 3.07.)",
+        "sampling, which Theorem 1 is not about. (PLD, certified, proves 3.07.)",
     ),
     Claim(
         id=f"{PAPER}/theorem-1-example-certified",
@@ -368,8 +368,8 @@ ACCOUNTING = (
         compute=partial(recomputed.pca_epsilon, recomputed.HIGH_PCA_NOISE),
         explanation="The exact epsilon of the PCA alone (sensitivity 1, add-remove). Privacy cost "
         "is said to be Theorem 1's, which prices the steps of training: 1,635 of them cost 0.5 "
-        "where a record is replaced, and with the PCA 0.66. At levels 7 and 4 the PCA alone costs "
-        "0.502 and 0.926, and at level 6 and delta 1e-4 (Table I) 0.490.",
+        "where a record is replaced, and with the PCA's Renyi DP 0.66. At levels 7 and 4 the PCA "
+        "alone costs 0.502 and 0.926, and at level 6 and delta 1e-4 (Table I) 0.490.",
     ),
     Claim(
         id=f"{PAPER}/two-clip-norms",
@@ -391,8 +391,8 @@ ACCOUNTING = (
         compute=partial(recomputed.high_privacy_epsilon, recomputed.HIGH_NOISE / math.sqrt(2)),
         explanation="Theorem 1 prices noisy gradients. AGD also releases the noisy minimum of the "
         "losses at several step sizes. Charged in each step as much as the gradient, as one "
-        "Gaussian of both, the steps that Theorem 1 allows at epsilon 0.5 cost this much; AGD "
-        "moreover lowers its noise along the way, which a single sigma_* does not see.",
+        "Gaussian of both, the steps that Theorem 1 allows at epsilon 0.5 cost this much by it; "
+        "AGD moreover lowers its noise along the way, which a single sigma_* does not see.",
     ),
 )
 

@@ -189,7 +189,7 @@ CLAIMS: tuple[Claim, ...] = (
         partial(shuffled_at_least, 1.0),
         "One pass over shuffled batches at noise 1.0 costs at least this much in the worst case, "
         "more than the Poisson accountant charges for 40; Poisson batches repair it. Where a "
-        "record is replaced by another, the 40 passes cost between 11.7 and 133.2.",
+        "record is replaced by another, the 40 passes cost between 11.7 and 133.2, certified.",
         curve=lambda: curve(
             np.linspace(0.5, 1.0, 11),
             shuffled_at_least,
@@ -281,8 +281,9 @@ CLAIMS: tuple[Claim, ...] = (
         lambda: epsilon(PUBLISHED.worst_case_ledger()),
         "At batch 1 a step draws exactly one record, so where it is not the record in question it "
         "is another, whose gradient may be the opposite: the Poisson formula at noise 1/2 "
-        "(computed). It is exact under add-remove, order by order. Under replace-one batches of a "
-        "fixed size cost between 11.2 and 15.8, certified, and 20.6 by the theorem for them.",
+        "(computed, by the same accountant). It is exact under add-remove, order by order. Under "
+        "replace-one batches of a fixed size cost between 11.2 and 15.8, certified, and 20.6 by "
+        "the theorem for them.",
         curve=partial(beaulieu_by_epoch, "worst_case_ledger"),
         believed=lambda value: value <= charged(),
         code=Code(
