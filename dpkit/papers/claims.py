@@ -382,13 +382,36 @@ class Source:
         return f"{self.work}: {self.place}"
 
 
+def of_paper(
+    paper: str,
+    name: str,
+    where: str,
+    says: str,
+    compute: Callable[..., float],
+    explanation: str,
+    **more: Any,
+) -> Claim:
+    """Make the claim `<paper>/<name>`; its kind follows from what it states.
+
+    Args:
+        more: as `Claim`, and `equals`, `at_most` or `at_least` for the kind and the number in one.
+            Without a kind it is "in words" if `believed` decides, else "computed".
+    """
+    kind = "in words" if "believed" in more else "computed"
+    for compared in ("equals", "at most", "at least"):
+        if (word := compared.replace(" ", "_")) in more:
+            kind, more["stated"] = compared, more.pop(word)
+    kind = more.pop("kind", kind)
+    return Claim(f"{paper}/{name}", where, says, kind, compute, explanation, **more)
+
+
 def finding(name: str, source: Source, *, explanation: str, **claim: Any) -> Claim:
     """Make the claim `ledger/<name>`, which is "unchecked" where its source is unread.
 
     Args:
         name: words joined by "-", in its file's name by "_".
         source: of the statement.
-        explanation, claim: as `Claim`; the unread part is added to the explanation.
+        explanation, claim: as `of_paper`; the unread part is added to the explanation.
 
     Raises:
         ValueError: the kind of an unread source is not "unchecked"; and as `Claim`.
@@ -401,7 +424,7 @@ def finding(name: str, source: Source, *, explanation: str, **claim: Any) -> Cla
                 f"({source.unread}), got {kind!r}"
             )
         explanation = f"{explanation} Not read: {source.unread}."
-    return Claim(id=f"ledger/{name}", where=str(source), explanation=explanation, **claim)
+    return of_paper("ledger", name, str(source), explanation=explanation, **claim)
 
 
 def of_poisson_batches(

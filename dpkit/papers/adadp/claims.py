@@ -13,11 +13,11 @@ import numpy as np
 from dpkit.papers.adadp import example, recomputed, theorems, trajectories
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
-from dpkit.papers.claims import Claim, Code, MainRun
+from dpkit.papers.claims import Claim, Code, MainRun, of_paper
 from dpkit.privacy import Gaussian, GroupedGaussian, moments, pld, rdp
 from dpkit.privacy.clipping import PerCoordinateClipping
 
-PAPER = "adadp"
+claim = partial(of_paper, "adadp")
 DRAWS = 1_000_000  # of the mean cosines
 # The printed means are of 10,000 draws: three of their standard errors, and half a unit
 COSINE_TOLERANCE = 3 * 0.66 / math.sqrt(example.DRAWS) + 0.005
@@ -26,32 +26,29 @@ COSINE_TOLERANCE = 3 * 0.66 / math.sqrt(example.DRAWS) + 0.005
 def cosine_claim(name: str, noise: str, errors: int) -> Claim:
     """One printed mean cosine of the example in two dimensions."""
     stds = example.PRINTED[name]
-    return Claim(
-        id=f"{PAPER}/cosine-{name}",
-        where="text: section III-B, after the proof of Lemma 1",
-        says=f"With {noise}, the cosine between the query (10, 5) and its noisy value is "
+    return claim(
+        f"cosine-{name}",
+        "text: section III-B, after the proof of Lemma 1",
+        f"With {noise}, the cosine between the query (10, 5) and its noisy value is "
         f"{example.PRINTED_COSINES[name]} on average.",
-        stated=example.PRINTED_COSINES[name],
-        kind="equals",
-        tolerance=COSINE_TOLERANCE,
-        compute=lambda: example.mean_cosine(example.VALUES, stds, draws=DRAWS, seed=0).value,
-        explanation="The mean over a million draws, exact to 0.002. The difference from the "
+        lambda: example.mean_cosine(example.VALUES, stds, draws=DRAWS, seed=0).value,
+        "The mean over a million draws, exact to 0.002. The difference from the "
         f"printed mean is {errors} standard errors of 10,000 draws.",
+        equals=example.PRINTED_COSINES[name],
+        tolerance=COSINE_TOLERANCE,
     )
 
 
 def distance_claim(name: str, method: str, other: str) -> Claim:
     """One printed distance of the trajectories on Beale's function."""
     stated = trajectories.PRINTED[name]
-    return Claim(
-        id=f"{PAPER}/beale-{name}",
-        where="text: section III-B, Fig. 1",
-        says=f"On Beale's function, {method}'s trajectory of 150 iterations is {stated:.2f} away "
+    return claim(
+        f"beale-{name}",
+        "text: section III-B, Fig. 1",
+        f"On Beale's function, {method}'s trajectory of 150 iterations is {stated:.2f} away "
         "from that of its non-private version.",
-        stated=stated,
-        kind="unchecked",
-        compute=itemgetter(f"printed_{name}_median"),
-        explanation="Start, learning rate, noise level and clip norm are not printed. Over the "
+        itemgetter(f"printed_{name}_median"),
+        "Start, learning rate, noise level and clip norm are not printed. Over the "
         "{settings:.0f} settings of a declared grid, the function as printed gives "
         f"{{printed_{name}_low:.3f}} to {{printed_{name}_high:.3g}} (5 to 95 %; computed is the "
         f"median), and {{printed_{name}_share:.0%}} of the runs come as close as {stated:.2f}; "
@@ -59,6 +56,8 @@ def distance_claim(name: str, method: str, other: str) -> Claim:
         f"{{usual_{name}_high:.3g}}, and {{usual_{name}_share:.0%}}. If the non-private version "
         f"does not clip, {{printed_{name}_unclipped_share:.0%}} and "
         f"{{usual_{name}_unclipped_share:.0%}} do. {other}",
+        stated=stated,
+        kind="unchecked",
         evidence=trajectories.TRAJECTORIES,
     )
 
@@ -66,16 +65,15 @@ def distance_claim(name: str, method: str, other: str) -> Claim:
 def reduction_claim(name: str, where: str, stated: float, over: str, *data_sets: str) -> Claim:
     """An average reduction of epsilon over rows of Table I."""
     whose = " and ".join(data_sets)
-    return Claim(
-        id=f"{PAPER}/{name}",
-        where=where,
-        says=f"AdaDP needs {stated:.0%} less epsilon than DpSgd for the same accuracy, on average "
+    return claim(
+        name,
+        where,
+        f"AdaDP needs {stated:.0%} less epsilon than DpSgd for the same accuracy, on average "
         f"over {whose}.",
-        stated=stated,
-        kind="equals",
+        partial(recomputed.reduction, *data_sets),
+        f"The mean {over} rows, as they are printed.",
+        equals=stated,
         tolerance=0.005,
-        compute=partial(recomputed.reduction, *data_sets),
-        explanation=f"The mean {over} rows, as they are printed.",
     )
 
 
@@ -83,18 +81,17 @@ EXPERIMENTS = (
     cosine_claim("adaptive", "noise (17, 8.5)", 7),
     cosine_claim("uniform", "noise (13.5, 13.5)", 20),
     cosine_claim("inverse", "noise (12.4, 24.8)", 22),
-    Claim(
-        id=f"{PAPER}/cosine-order",
-        where="text: section III-B, after the proof of Lemma 1",
-        says="Coordinates of larger sensitivity can tolerate noise of larger variance: in the "
+    claim(
+        "cosine-order",
+        "text: section III-B, after the proof of Lemma 1",
+        "Coordinates of larger sensitivity can tolerate noise of larger variance: in the "
         "example, adaptive noise keeps the direction better than uniform noise.",
-        kind="in words",
-        believed=lambda lead: lead > 0,
-        compute=recomputed.cosine_lead,
-        explanation="The exact mean cosine of adaptive noise less that of uniform noise, both at "
+        recomputed.cosine_lead,
+        "The exact mean cosine of adaptive noise less that of uniform noise, both at "
         "the price of sigma_* 1: 0.471 against 0.481. Noise in the inverse proportion is the "
         "worst, as the paper says, and with a tenth of the noise adaptive noise is ahead (by "
         "0.002), so the heuristic holds where noise is small beside the query.",
+        believed=lambda lead: lead > 0,
     ),
     distance_claim(
         "adadp",
@@ -110,19 +107,19 @@ EXPERIMENTS = (
         "{printed_both:.1%} and {usual_both:.1%} of the grid; the other way round, "
         "{printed_reverse:.1%} and {usual_reverse:.1%}.",
     ),
-    Claim(
-        id=f"{PAPER}/other-functions",
-        where="text: section III-B, before Fig. 1; reference [31]",
-        says="Experiments on all widely used test functions show similar results: AdaDP keeps "
+    claim(
+        "other-functions",
+        "text: section III-B, before Fig. 1; reference [31]",
+        "Experiments on all widely used test functions show similar results: AdaDP keeps "
         "closer to its non-private version than DpSgd does.",
-        kind="unchecked",
-        compute=itemgetter("most_nearer"),
-        explanation="Settings are not printed. On {functions:.0f} smooth functions of two "
+        itemgetter("most_nearer"),
+        "Settings are not printed. On {functions:.0f} smooth functions of two "
         "variables AdaDP's distance is the smaller in {least_nearer:.0%} to {most_nearer:.0%} of "
         "the settings of a declared grid (computed is the largest share). It depends on the noise: "
         "at level 1 in {least_nearer_at_1:.0%} to {most_nearer_at_1:.0%}, at level 8 in "
         "{least_nearer_at_8:.0%} to {most_nearer_at_8:.0%}, so that the statement is borne out "
         "where noise is large.",
+        kind="unchecked",
         evidence=trajectories.TRAJECTORIES,
     ),
     reduction_claim(
@@ -142,21 +139,21 @@ EXPERIMENTS = (
         )
         for name, stated in (("MNIST", 0.54), ("CIFAR-10", 0.46))
     ),
-    Claim(
-        id=f"{PAPER}/time-per-iteration",
-        where="text: section IV-D, Table II",
-        says="An iteration of AdaDP takes about as long as one of DpSgd: 0.5 and 0.3 seconds on "
+    claim(
+        "time-per-iteration",
+        "text: section IV-D, Table II",
+        "An iteration of AdaDP takes about as long as one of DpSgd: 0.5 and 0.3 seconds on "
         "MNIST.",
-        stated=0.5 / 0.3,
-        kind="unchecked",
-        compute=itemgetter("mnist_adadp_ratio"),
-        explanation="The times are of code that is not public. Computed is the ratio at batch 120 "
+        itemgetter("mnist_adadp_ratio"),
+        "The times are of code that is not public. Computed is the ratio at batch 120 "
         "in this kit, {mnist_adadp:.2g} and {mnist_dpsgd:.2g} seconds on a processor; AGD takes "
         "{mnist_agd_ratio:.1f} and DpOpt {mnist_dpopt_ratio:.1f} times as long as DpSgd (printed: "
         "40 and 52). Of the trained layers for CIFAR-10 at batch 32 the three ratios are "
         "{cifar10_adadp_ratio:.1f}, {cifar10_agd_ratio:.1f} and {cifar10_dpopt_ratio:.1f} "
         "(printed: 1.3, 26 and 21). Clipping by coordinate needs every example's gradient in full, "
         "which DpSgd can do without.",
+        stated=0.5 / 0.3,
+        kind="unchecked",
         evidence=trajectories.TIME,
     ),
 )
@@ -170,138 +167,126 @@ EXAMPLE = Code(  # the numbers that the text gives for Theorem 1 are those of th
 
 
 LEMMAS = (
-    Claim(
-        id=f"{PAPER}/lemma-1",
-        where="text: Lemma 1",
-        says="Noise of deviations sigma_i protects as noise sigma_* on a function of sensitivity 1 "
+    claim(
+        "lemma-1",
+        "text: Lemma 1",
+        "Noise of deviations sigma_i protects as noise sigma_* on a function of sensitivity 1 "
         "does, if sum s_i^2 / sigma_i^2 <= 1 / sigma_*^2.",
-        stated=0.0,
-        kind="at most",
-        compute=recomputed.lemma_1_exceeded,
-        explanation="Of 1,000 random releases in 1 to 5 dimensions that meet the condition, half "
+        recomputed.lemma_1_exceeded,
+        "Of 1,000 random releases in 1 to 5 dimensions that meet the condition, half "
         "of them exactly, this many have a larger delta than the one Gaussian. The exact profile "
         "depends on the sum alone, so that the condition is necessary as well where one record can "
         "move all coordinates by s_i at once. It is said of s_i and sigma_i that are fixed "
         "beforehand.",
+        at_most=0.0,
     ),
-    Claim(
-        id=f"{PAPER}/lemma-1-derivative",
-        where="text: proof of Lemma 1, second step",
-        says="The derivative of A(H) = sqrt(H) / 2 - eps / sqrt(H) is 1 / (4 sqrt(H)) + (eps / 2) "
+    claim(
+        "lemma-1-derivative",
+        "text: proof of Lemma 1, second step",
+        "The derivative of A(H) = sqrt(H) / 2 - eps / sqrt(H) is 1 / (4 sqrt(H)) + (eps / 2) "
         "H^(3/2).",
-        stated=theorems.PRINTED,
-        kind="equals",
-        tolerance=1e-6,
-        compute=recomputed.exponent_of_h,
-        explanation="The exponent of H, from differences of A itself: 3/2 is printed three times "
+        recomputed.exponent_of_h,
+        "The exponent of H, from differences of A itself: 3/2 is printed three times "
         "for -3/2. The terms with it cancel in the next line, so the proof stands.",
+        equals=theorems.PRINTED,
+        tolerance=1e-6,
         code=Code(
             was="A'(H) = 1 / (4 sqrt(H)) + (eps / 2) H^(3/2)",
             should="A'(H) = 1 / (4 sqrt(H)) + (eps / 2) H^(-3/2)",
             cause="formula",
         ),
     ),
-    Claim(
-        id=f"{PAPER}/lemma-1-monotone",
-        where="text: proof of Lemma 1, second step",
-        says="The left side of eq. 2 rises with H.",
-        kind="in words",
-        believed=lambda slope: slope > 0,
-        compute=recomputed.least_slope,
-        explanation="The least slope over a grid of H and epsilon. It is above 0, and the same "
+    claim(
+        "lemma-1-monotone",
+        "text: proof of Lemma 1, second step",
+        "The left side of eq. 2 rises with H.",
+        recomputed.least_slope,
+        "The least slope over a grid of H and epsilon. It is above 0, and the same "
         "with the exponent as printed and with the right one.",
+        believed=lambda slope: slope > 0,
     ),
-    Claim(
-        id=f"{PAPER}/lemma-1-example",
-        where="text: section III-B, after the proof of Lemma 1",
-        says="For sensitivities 12 and 6, both noise (17, 8.5) and noise (13.5, 13.5) meet Lemma "
+    claim(
+        "lemma-1-example",
+        "text: section III-B, after the proof of Lemma 1",
+        "For sensitivities 12 and 6, both noise (17, 8.5) and noise (13.5, 13.5) meet Lemma "
         "1's condition with sigma_* 1.",
-        stated=1.0,
-        kind="at most",
-        compute=lambda: max(
+        lambda: max(
             example.privacy_used(example.SENSITIVITIES, example.PRINTED[name])
             for name in ("adaptive", "uniform")
         ),
-        explanation="The larger of the two sums, 0.9965 and 0.9877 (0.9951 for the third strategy, "
+        "The larger of the two sums, 0.9965 and 0.9877 (0.9951 for the third strategy, "
         "noise 12.4 and 24.8). They differ, so the three are not at quite the same privacy: "
         "uniform noise of 13.416 would cost as much as sigma_* 1 does.",
+        at_most=1.0,
     ),
-    Claim(
-        id=f"{PAPER}/lemma-3",
-        where="text: Lemma 3; used in Lemma 7",
-        says="If ||f|| <= 1, f plus noise of variance sigma^2 has Renyi epsilon alpha / (2 "
+    claim(
+        "lemma-3",
+        "text: Lemma 3; used in Lemma 7",
+        "If ||f|| <= 1, f plus noise of variance sigma^2 has Renyi epsilon alpha / (2 "
         "sigma^2) (at order 2 and sigma 1).",
-        stated=theorems.lemma_3(2, noise_std=1.0),
-        kind="at most",
-        compute=lambda: float(Gaussian(1.0, "replace-one").rdp([2])[0]),
-        explanation="A norm of at most 1 is not a sensitivity of at most 1: a record replaced by "
+        lambda: float(Gaussian(1.0, "replace-one").rdp([2])[0]),
+        "A norm of at most 1 is not a sensitivity of at most 1: a record replaced by "
         "another can move f from 1 to -1, which costs four times as much. The lemma cited asks for "
         "the sensitivity. (sigma_2 is printed for sigma^2.)",
+        at_most=theorems.lemma_3(2, noise_std=1.0),
         code=Code(
             was="|f(D)| <= 1: eps(a) = a / (2 s^2)",
             should="|f(D) - f(D')| <= 1: eps(a) = a / (2 s^2)\n|f(D)| <= 1: eps(a) = 4 a / (2 s^2)",
             cause="sensitivity",
         ),
     ),
-    Claim(
-        id=f"{PAPER}/lemma-6-exponent",
-        where="text: Lemma 6, eq. 8, against Theorem 1, eq. 7",
-        says="The second term of the bound has 4 e^(1 / sigma^2 - 1) (here at sigma 8).",
-        stated=theorems.printed_second_term(recomputed.HIGH_NOISE),
-        kind="equals",
-        tolerance=1e-6,
-        compute=partial(theorems.second_term, recomputed.HIGH_NOISE),
-        explanation="A misprint: Theorem 1, Lemma 7 and the theorem cited have 4 (e^(1 / sigma^2) "
+    claim(
+        "lemma-6-exponent",
+        "text: Lemma 6, eq. 8, against Theorem 1, eq. 7",
+        "The second term of the bound has 4 e^(1 / sigma^2 - 1) (here at sigma 8).",
+        partial(theorems.second_term, recomputed.HIGH_NOISE),
+        "A misprint: Theorem 1, Lemma 7 and the theorem cited have 4 (e^(1 / sigma^2) "
         "- 1). As printed it is far too large at much noise, and at sigma 0.5, where it is 80.3, "
         "too small: three Gaussians that are 1 apart have a moment of 94.4.",
+        equals=theorems.printed_second_term(recomputed.HIGH_NOISE),
+        tolerance=1e-6,
         code=Code(was="4 e^(1 / s^2 - 1)", should="4 (e^(1 / s^2) - 1)", cause="formula"),
     ),
-    Claim(
-        id=f"{PAPER}/footnote-1",
-        where="text: footnote 1, on eq. 10a of the paper of DpOpt",
-        says="With the quadratic term of a Gaussian's moments, the sum of Delta_i^2 / sigma_i^2 "
+    claim(
+        "footnote-1",
+        "text: footnote 1, on eq. 10a of the paper of DpOpt",
+        "With the quadratic term of a Gaussian's moments, the sum of Delta_i^2 / sigma_i^2 "
         "may be 2 eps / (1 + l) + 2 ln(delta) / (l + l^2).",
-        kind="in words",
+        recomputed.footnote_difference,
+        "The largest relative difference from what the moments of the privacy loss "
+        "give by quadrature, at three settings: the correction is right.",
         believed=lambda difference: difference < 1e-9,
         rounding=1e-9,
-        compute=recomputed.footnote_difference,
-        explanation="The largest relative difference from what the moments of the privacy loss "
-        "give by quadrature, at three settings: the correction is right.",
     ),
 )
 
 ACCOUNTING = (
-    Claim(
-        id=f"{PAPER}/theorem-1-example",
-        where="text: after the proof of Theorem 1",
-        says="Lots of 600 out of 60,000 at sigma_* 0.9 for 1,800 steps: Theorem 1 gives epsilon "
+    claim(
+        "theorem-1-example",
+        "text: after the proof of Theorem 1",
+        "Lots of 600 out of 60,000 at sigma_* 0.9 for 1,800 steps: Theorem 1 gives epsilon "
         "4.0 at delta 1e-5.",
-        stated=4.0,
-        kind="equals",
-        tolerance=0.05,
-        compute=lambda: recomputed.example_epsilon().epsilon,
-        explanation="Eq. 7 at the best of the orders 2 to 64, which is 4; at order 6 it gives "
+        lambda: recomputed.example_epsilon().epsilon,
+        "Eq. 7 at the best of the orders 2 to 64, which is 4; at order 6 it gives "
         "8.53. The 4.0 is that of Poisson sampling (see `theorem-1-example-poisson`).",
-        code=EXAMPLE,
-    ),
-    Claim(
-        id=f"{PAPER}/theorem-1-alpha",
-        where="text: after the proof of Theorem 1",
-        says="The optimal order in that example is 6.",
-        stated=6.0,
-        kind="equals",
-        compute=lambda: float(recomputed.example_epsilon().order),
-        explanation="The order at which eq. 7 is least. By Poisson sampling it is 6.",
-        code=EXAMPLE,
-    ),
-    Claim(
-        id=f"{PAPER}/theorem-1-example-poisson",
-        where="text: after the proof of Theorem 1; Algorithm 1, line 3",
-        says="The same example, by the sampling that Algorithm 1 has: epsilon 4.0.",
-        stated=4.0,
-        kind="equals",
+        equals=4.0,
         tolerance=0.05,
-        compute=lambda: (
+        code=EXAMPLE,
+    ),
+    claim(
+        "theorem-1-alpha",
+        "text: after the proof of Theorem 1",
+        "The optimal order in that example is 6.",
+        lambda: float(recomputed.example_epsilon().order),
+        "The order at which eq. 7 is least. By Poisson sampling it is 6.",
+        equals=6.0,
+        code=EXAMPLE,
+    ),
+    claim(
+        "theorem-1-example-poisson",
+        "text: after the proof of Theorem 1; Algorithm 1, line 3",
+        "The same example, by the sampling that Algorithm 1 has: epsilon 4.0.",
+        lambda: (
             rdp.epsilon(
                 recomputed.EXAMPLE,
                 delta=recomputed.DELTA,
@@ -309,87 +294,84 @@ ACCOUNTING = (
                 orders=theorems.ORDERS,
             ).epsilon
         ),
-        explanation="The RDP of the Poisson-sampled Gaussian (add-remove) at the same orders, by "
+        "The RDP of the Poisson-sampled Gaussian (add-remove) at the same orders, by "
         "Lemma 5's conversion, best at order 6: the example is right as the price of line 3's "
         "sampling, which Theorem 1 is not about. (PLD, certified, proves 3.07.)",
+        equals=4.0,
+        tolerance=0.05,
     ),
-    Claim(
-        id=f"{PAPER}/theorem-1-example-certified",
-        where="text: Theorem 1 (lots of a fixed size, without replacement), and after its proof",
-        says="The same example, by the sampling that Theorem 1 has: epsilon 4.0.",
-        stated=4.0,
-        kind="at most",
-        compute=lambda: pld.epsilon(recomputed.FIXED_SIZE, delta=recomputed.DELTA).epsilon,
-        explanation="The certified accountant's upper end for lots drawn without replacement, a "
+    claim(
+        "theorem-1-example-certified",
+        "text: Theorem 1 (lots of a fixed size, without replacement), and after its proof",
+        "The same example, by the sampling that Theorem 1 has: epsilon 4.0.",
+        lambda: pld.epsilon(recomputed.FIXED_SIZE, delta=recomputed.DELTA).epsilon,
+        "The certified accountant's upper end for lots drawn without replacement, a "
         "record replaced by another whose clipped gradient is C away at most, as eq. 7 has it: "
         "4.0 is enough, though eq. 7 does not show it. Two clipped gradients can be 2C apart; "
         "then it lies between 24.5 and 28.0.",
+        at_most=4.0,
     ),
-    Claim(
-        id=f"{PAPER}/moments-needs-sigma-1",
-        where="text: section I-D; after the proof of Theorem 1",
-        says="The moments accountant cannot price that example: it needs sigma >= 1 and q < 1 / "
+    claim(
+        "moments-needs-sigma-1",
+        "text: section I-D; after the proof of Theorem 1",
+        "The moments accountant cannot price that example: it needs sigma >= 1 and q < 1 / "
         "(16 sigma).",
-        kind="in words",
-        believed=math.isinf,
-        compute=lambda: moments.epsilon(recomputed.EXAMPLE, delta=recomputed.DELTA).epsilon,
-        explanation="Those are conditions of the asymptotic bound in Abadi et al. 2016 (Lemma 3). "
+        lambda: moments.epsilon(recomputed.EXAMPLE, delta=recomputed.DELTA).epsilon,
+        "Those are conditions of the asymptotic bound in Abadi et al. 2016 (Lemma 3). "
         "Their accountant computes the moments themselves, with no such condition, and with 32 of "
         "them gives this epsilon: the example's own.",
+        believed=math.isinf,
         code=Code(
             was="moment(l) <= q^2 l (l + 1) / ((1 - q) s^2) + ...\n# s >= 1 and q < 1 / (16 s)",
             should="moment(l) = log(E[e^(l loss)])\n# computed, any s and q",
             cause="formula",
         ),
     ),
-    Claim(
-        id=f"{PAPER}/local-clipping-sensitivity",
-        where="text: section III-B, eq. 5, with the definition of sensitivity",
-        says="A coordinate clipped to [-s_i, s_i] has sensitivity s_i.",
-        stated=1.0,
-        kind="at most",
-        compute=lambda: PerCoordinateClipping((np.ones(1),)).sensitivity("replace-one"),
-        explanation="In units of s_i. The paper's data sets differ in a record that is replaced, "
+    claim(
+        "local-clipping-sensitivity",
+        "text: section III-B, eq. 5, with the definition of sensitivity",
+        "A coordinate clipped to [-s_i, s_i] has sensitivity s_i.",
+        lambda: PerCoordinateClipping((np.ones(1),)).sensitivity("replace-one"),
+        "In units of s_i. The paper's data sets differ in a record that is replaced, "
         "which moves a sum by up to 2 s_i; the same goes for norms clipped to C. Half of sigma_* "
         "has to be put into Theorem 1: the 1,635 steps that it allows at epsilon 0.5 (sigma_* 8, "
         "lots of 600) then cost 1.02. For a record added or removed, as line 3's sampling "
         "suggests, s_i is right.",
+        at_most=1.0,
         code=Code(
             was="g_i = clip(g_i, -s, s)\nmoved = s",
             should="g_i = clip(g_i, -s, s)\nmoved = 2 * s  # a record replaced",
             cause="sensitivity",
         ),
     ),
-    Claim(
-        id=f"{PAPER}/pca-share",
-        where="text: sections IV-A and IV-F",
-        says="Runs on MNIST at epsilon 0.5 (delta 1e-5) include a DP-PCA at noise level 16.",
-        kind="computed",
-        compute=partial(recomputed.pca_epsilon, recomputed.HIGH_PCA_NOISE),
-        explanation="The exact epsilon of the PCA alone (sensitivity 1, add-remove). Privacy cost "
+    claim(
+        "pca-share",
+        "text: sections IV-A and IV-F",
+        "Runs on MNIST at epsilon 0.5 (delta 1e-5) include a DP-PCA at noise level 16.",
+        partial(recomputed.pca_epsilon, recomputed.HIGH_PCA_NOISE),
+        "The exact epsilon of the PCA alone (sensitivity 1, add-remove). Privacy cost "
         "is said to be Theorem 1's, which prices the steps of training: 1,635 of them cost 0.5 "
         "where a record is replaced, and with the PCA's Renyi DP 0.66. At levels 7 and 4 the PCA "
         "alone costs 0.502 and 0.926, and at level 6 and delta 1e-4 (Table I) 0.490.",
     ),
-    Claim(
-        id=f"{PAPER}/two-clip-norms",
-        where="text: section IV-C, settings of CIFAR-10; Algorithm 1, lines 16 and 18",
-        says="Clipping fully connected layers to 3 and the softmax layer to 6 leaves the noise "
+    claim(
+        "two-clip-norms",
+        "text: section IV-C, settings of CIFAR-10; Algorithm 1, lines 16 and 18",
+        "Clipping fully connected layers to 3 and the softmax layer to 6 leaves the noise "
         "level of a step at 6.",
-        kind="computed",  # the text does not say how the noise is shared out
-        compute=lambda: GroupedGaussian(recomputed.CIFAR_NOISE, 2).one.noise_multiplier,
-        explanation="If each group has noise of 6 times its own norm, one record moves both at "
+        # How the noise is shared out, the text does not say
+        lambda: GroupedGaussian(recomputed.CIFAR_NOISE, 2).one.noise_multiplier,
+        "If each group has noise of 6 times its own norm, one record moves both at "
         "once, and together they are one Gaussian of level 6 / sqrt(2), or 6 / sqrt(3) = 3.46 if "
         "the two layers are clipped apart. By Theorem 1, 40 epochs cost 3.15 or 3.94 instead of "
         "2.17. Local clipping, which is charged over all coordinates, has no such groups.",
     ),
-    Claim(
-        id=f"{PAPER}/agd-uncharged-choice",
-        where="text: section IV-A",
-        says="Theorem 1 gives the privacy of AGD.",
-        kind="computed",
-        compute=partial(recomputed.high_privacy_epsilon, recomputed.HIGH_NOISE / math.sqrt(2)),
-        explanation="Theorem 1 prices noisy gradients. AGD also releases the noisy minimum of the "
+    claim(
+        "agd-uncharged-choice",
+        "text: section IV-A",
+        "Theorem 1 gives the privacy of AGD.",
+        partial(recomputed.high_privacy_epsilon, recomputed.HIGH_NOISE / math.sqrt(2)),
+        "Theorem 1 prices noisy gradients. AGD also releases the noisy minimum of the "
         "losses at several step sizes. Charged in each step as much as the gradient, as one "
         "Gaussian of both, the steps that Theorem 1 allows at epsilon 0.5 cost this much by it; "
         "AGD moreover lowers its noise along the way, which a single sigma_* does not see.",
@@ -397,104 +379,98 @@ ACCOUNTING = (
 )
 
 DATA = (
-    Claim(
-        f"{PAPER}/same-guarantee",
+    claim(
+        "same-guarantee",
         "text: proof of Theorem 1",
         'By Lemma 1 M\' "satisfies the same differential privacy guarantee" as M; "therefore, the '
         'proof of Lemma 7 is also suitable" for it. (That proof needs the same Renyi DP.)',
-        kind="in words",
-        believed=lambda difference: difference < 1e-9,
-        rounding=1e-9,
-        compute=recomputed.rdp_difference,
-        explanation="The largest relative difference of Renyi DP between sigma_* 1 and four shapes "
+        recomputed.rdp_difference,
+        "The largest relative difference of Renyi DP between sigma_* 1 and four shapes "
         "of noise at its level, orders 2 to 64. The same (epsilon, delta) would not be enough: to "
         "publish all with chance delta is (0, delta)-DP and has no finite Renyi DP. The lemma's "
         "proof gives more: the loss is N(H / 2, H), whose Renyi DP is alpha H / 2.",
+        believed=lambda difference: difference < 1e-9,
+        rounding=1e-9,
     ),
-    Claim(
-        f"{PAPER}/dpopt-inverse",
+    claim(
+        "dpopt-inverse",
         "text: section III-B, after the proof of Lemma 1",
         "Like noise (12.4, 24.8) at sensitivities 12 and 6, DpOpt's techniques \"tend to sample "
         'noise with higher variance for dimensions with smaller sensitivity".',
-        kind="unchecked",
-        compute=recomputed.least_sum_power,
-        explanation="The text does not print what DpOpt minimises. If it is the sum of sigma_i "
+        recomputed.least_sum_power,
+        "The text does not print what DpOpt minimises. If it is the sum of sigma_i "
         "under Lemma 1's condition, sigma_i grows as this power of s_i, 2/3; weighted by slopes in "
         "proportion to s_i, as s_i^(1/3): the opposite. If all have one sensitivity, and slopes "
         "are 12 and 6, the second has 1.26 times the noise (the third strategy: 2), as said.",
+        kind="unchecked",
     ),
-    Claim(
-        f"{PAPER}/table-1-lengths",
+    claim(
+        "table-1-lengths",
         "text: Table I, with the lots of section IV-C",
         "Runs last until they attain an accuracy: DpSgd's to 0.96 on MNIST. (Lengths are not "
         "printed.)",
-        kind="computed",
-        compute=lambda: recomputed.table_1_epochs("MNIST")[0][-1],
-        explanation="Its epochs, if Table I has Theorem 1's epsilons at delta 1e-4, orders 2 to "
+        lambda: recomputed.table_1_epochs("MNIST")[0][-1],
+        "Its epochs, if Table I has Theorem 1's epsilons at delta 1e-4, orders 2 to "
         "64, without DP-PCA. DpSgd's four are 12.7, 26.8, 39.3 and 268.4, AdaDP's 5.9, 6.4, 6.7 "
         "and 20.4; on CIFAR-10 3.6, 15.6, 93.1 and 253.1, and 1.8, 5.2, 20.5 and 54.1. A quarter "
         "of the epsilon at 0.96 is a thirteenth of the steps.",
     ),
-    Claim(
-        f"{PAPER}/delta-axis",
+    claim(
+        "delta-axis",
         "text: sections IV-A and IV-C, Figs. 2 and 3 (right axes)",
         '"Given epsilon, sigma_*, and q" the privacy cost along a run is the "smallest delta_*" '
         "of orders 2 to 64. (Its values are in the pictures alone.)",
-        kind="computed",
-        compute=partial(recomputed.least_delta, 1_000),
-        explanation='Delta_* of ten epochs at epsilon 0.5, by Theorem 1 (eq. 7; "(1)" is '
+        partial(recomputed.least_delta, 1_000),
+        'Delta_* of ten epochs at epsilon 0.5, by Theorem 1 (eq. 7; "(1)" is '
         "printed) at sigma_* 8 and lots of 600. It is 2.1e-14 before the first step and passes "
         "1e-5 in step 1,636. DP-PCA is not in it.",
     ),
-    Claim(
-        f"{PAPER}/agd-noise-only-falls",
+    claim(
+        "agd-noise-only-falls",
         "text: section IV-C",
         'AGD performs poorly as its sigma "can only decrease gradually which cannot be reversed '
         'such that the privacy budget is consumed too fast".',
-        kind="unchecked",
-        compute=lambda: recomputed.high_privacy_steps() / recomputed.high_privacy_steps(4.0),
-        explanation="By Theorem 1, orders 2 to 64, epsilon 0.5 buys 1,635 steps at sigma_* 8, this "
+        lambda: recomputed.high_privacy_steps() / recomputed.high_privacy_steps(4.0),
+        "By Theorem 1, orders 2 to 64, epsilon 0.5 buys 1,635 steps at sigma_* 8, this "
         "many times fewer at half the noise (386), and 70 at a quarter: each fall is dear, and "
         "final. Whether that makes AGD poor depends on its settings, which are not printed. In the "
         "kit's runs, not at the paper's noise and with the choice charged, it is ahead of AdaDP as "
         "published: 89.98 and 88.37 % at 0.5.",
+        kind="unchecked",
     ),
-    Claim(
-        f"{PAPER}/learning-rate-turn",
+    claim(
+        "learning-rate-turn",
         "text: section IV-F, Fig. 5 (a)",
         'With rates "ranging from 0.08e-2 to 0.5e-2", accuracy rises below 2e-2 and falls above.',
-        kind="in words",
-        believed=lambda rate: 0.08e-2 <= rate <= 0.5e-2,
-        compute=lambda: 2e-2,
-        explanation="2e-2 is four times the largest rate of the figure; 0.2e-2, the rate of the "
+        lambda: 2e-2,
+        "2e-2 is four times the largest rate of the figure; 0.2e-2, the rate of the "
         "other experiments, lies within, and is probably meant. In the kit's runs, not at the "
         "paper's noise, accuracy still rises there: 85.3, 87.9 and 88.8 % at 0.08e-2, 0.2e-2 and "
         "0.5e-2, one run each.",
+        believed=lambda rate: 0.08e-2 <= rate <= 0.5e-2,
         code=Code(was="turn = 2e-2", should="turn = 0.2e-2", cause="formula"),
     ),
-    Claim(
-        id=f"{PAPER}/delta-above-1-over-n",
-        where="text: Table I",
-        says="Epsilons of Table I at delta 1e-4 describe the privacy of 60,000 (MNIST) and 50,000 "
+    claim(
+        "delta-above-1-over-n",
+        "text: Table I",
+        "Epsilons of Table I at delta 1e-4 describe the privacy of 60,000 (MNIST) and 50,000 "
         "(CIFAR-10) records.",
-        kind="computed",
-        compute=lambda: 60_000 * recomputed.TABLE_1_DELTA,
-        explanation="The number of MNIST's records times delta. Delta is usually kept below 1 / N, "
+        lambda: 60_000 * recomputed.TABLE_1_DELTA,
+        "The number of MNIST's records times delta. Delta is usually kept below 1 / N, "
         "as in the paper's other experiments: a mechanism that publishes each record whole with "
         "chance 1e-4 is (0, 1e-4)-private, and would publish six of 60,000, or five of 50,000.",
     ),
-    Claim(
-        id=f"{PAPER}/selected-on-test-accuracy",
-        where="text: Table I (runs end at an accuracy); section IV-F",
-        says="The epsilon of a run that stops at a test accuracy is that of its steps (here AdaDP "
+    claim(
+        "selected-on-test-accuracy",
+        "text: Table I (runs end at an accuracy); section IV-F",
+        "The epsilon of a run that stops at a test accuracy is that of its steps (here AdaDP "
         "at 0.96 on MNIST).",
-        stated=recomputed.TABLE_1["MNIST"][1][-1],
-        kind="at most",
-        compute=recomputed.stopping_epsilon,
-        explanation="It covers the training images. Two test sets that differ in one image can "
+        recomputed.stopping_epsilon,
+        "It covers the training images. Two test sets that differ in one image can "
         "stop a run at different steps with certainty, so that no finite epsilon covers the test "
         "images, which also chose the settings (Fig. 5). Noisy counts, which are charged, or "
         "public images repair it.",
+        at_most=recomputed.TABLE_1["MNIST"][1][-1],
         code=Code(
             was="if right / questions >= 0.96:\n    stop()",
             should="charge(Gaussian(z))\n"
@@ -502,19 +478,18 @@ DATA = (
             cause="uncharged",
         ),
     ),
-    Claim(
-        id=f"{PAPER}/raw-history-leak",
-        where="text: Algorithm 1, lines 7, 9, 12 and 23; eq. 4",
-        says="By Lemma 1, clipping bounds and noise taken from the history of raw gradients leave "
+    claim(
+        "raw-history-leak",
+        "text: Algorithm 1, lines 7, 9, 12 and 23; eq. 4",
+        "By Lemma 1, clipping bounds and noise taken from the history of raw gradients leave "
         "the guarantee as it is (epsilon 0.5 at delta 1e-5, lots of 600, sigma_* 8).",
-        stated=recomputed.HIGH_PRIVACY,
-        kind="at most",
-        compute=partial(recomputed.epsilon, recomputed.MNIST_RATE, delta=recomputed.DELTA),
-        explanation="Lemma 1 takes s_i and sigma_i as fixed, but line 23 computes them from the "
+        partial(recomputed.epsilon, recomputed.MNIST_RATE, delta=recomputed.DELTA),
+        "Lemma 1 takes s_i and sigma_i as fixed, but line 23 computes them from the "
         "records. If one record alone moves a coordinate, that coordinate gets noise in the second "
         "step only if the record was in the first lot (chance 0.01), and none without it: no "
         "epsilon covers that. Where others move it too, a record that makes its noise ten times as "
         "wide needs an epsilon above 500. A history of what was released repairs it.",
+        at_most=recomputed.HIGH_PRIVACY,
         code=Code(
             was="history = d * history + (1 - d) * mean(grads)**2",
             should="history = d * history + (1 - d) * noisy_mean**2",

@@ -22,6 +22,7 @@ from dpkit.papers.claims import (
     Evidence,
     MainRun,
     Measured,
+    of_paper,
 )
 from dpkit.papers.dp_cgan import tables
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
@@ -32,6 +33,7 @@ from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, moments, nume
 from dpkit.privacy.sampling import ShuffledBatches
 
 PAPER = "dp_cgan"
+claim = partial(of_paper, PAPER)
 # With seeds -> in ids
 COLUMNS = {"cgan": "cgan", "published": "dp-cgan", "basic_dp": "basic-dp"}
 BY_EPSILON = "They were trained for as many steps as the code's charge of 9.6 allows."
@@ -86,16 +88,16 @@ def cell(column: str, classifier: str) -> Claim:
     """
     found, (low, high) = aurocs(column, classifier), next_seed(column, classifier)
     printed = PRINTED[column][classifier]
-    return Claim(
-        id=f"{PAPER}/table-1-{COLUMNS[column]}-{classifier}",
-        where=f"text: Table 1, {TITLES[column]}",
-        says=f"{NAMES[classifier]} trained on its samples reaches an AUROC of {printed:.2f} %.",
-        kind="unchecked",
-        stated=printed,
-        compute=lambda: float(np.mean(found)),
-        explanation=f"Computed is the mean of {len(found)} stored seeds, {min(found):.1f} to "
+    return claim(
+        f"table-1-{COLUMNS[column]}-{classifier}",
+        f"text: Table 1, {TITLES[column]}",
+        f"{NAMES[classifier]} trained on its samples reaches an AUROC of {printed:.2f} %.",
+        lambda: float(np.mean(found)),
+        f"Computed is the mean of {len(found)} stored seeds, {min(found):.1f} to "
         f"{max(found):.1f} (by the paper's protocol). They do not decide: a fourth would lie "
         f"between {low:.0f} and {min(high, 100.0):.0f} (95 %, if normal). {LENGTHS[column]}",
+        kind="unchecked",
+        stated=printed,
     )
 
 
@@ -103,44 +105,42 @@ ADVANTAGES = {name: advantage(name) for name in CLASSIFIERS}
 
 TABLE_1 = (
     *(cell(column, classifier) for column in COLUMNS for classifier in CLASSIFIERS),
-    Claim(
-        id=f"{PAPER}/beats-basic-dp",
-        where="text: section 5, on Table 1; abstract",
-        says="At the same epsilon, DP-CGAN trains better classifiers than a CGAN with basic DP "
+    claim(
+        "beats-basic-dp",
+        "text: section 5, on Table 1; abstract",
+        "At the same epsilon, DP-CGAN trains better classifiers than a CGAN with basic DP "
         "(87.57 against 83.42 and 88.16 against 83.29).",
-        kind="unchecked",
-        compute=lambda: min(found[0] for found in ADVANTAGES.values()),
-        explanation="Three stored seeds of each lean that way and do not decide: the difference is "
+        lambda: min(found[0] for found in ADVANTAGES.values()),
+        "Three stored seeds of each lean that way and do not decide: the difference is "
         + " and ".join(
             f"{mean:+.1f} points ({low:+.0f} to {high:+.0f}) for {name.upper()}"
             for name, (mean, low, high) in ADVANTAGES.items()
         )
         + ", with Welch's 95 % intervals. The two differ in the learning rate as well, and no "
         "finite epsilon covers either. Computed is the smaller difference.",
+        kind="unchecked",
     ),
-    Claim(
-        id=f"{PAPER}/about-5-per-cent",
-        where="text: section 5, on Table 1",
-        says="Classifiers trained on DP-CGAN's samples are about 5 % below those trained on real "
+    claim(
+        "about-5-per-cent",
+        "text: section 5, on Table 1",
+        "Classifiers trained on DP-CGAN's samples are about 5 % below those trained on real "
         "data.",
-        kind="equals",
-        stated=5.0,
-        tolerance=1.0,
-        compute=lambda: max(map(below_real, CLASSIFIERS)),
-        explanation=f"Of the printed cells: {below_real('lr'):.2f} points for logistic regression, "
+        lambda: max(map(below_real, CLASSIFIERS)),
+        f"Of the printed cells: {below_real('lr'):.2f} points for logistic regression, "
         f"and {below_real('mlp'):.2f} for the MLP (computed: the larger). It is true of one "
         "classifier of the two.",
+        equals=5.0,
+        tolerance=1.0,
     ),
-    Claim(
-        id=f"{PAPER}/class-counts-released",
-        where="text: section 5, the evaluation; code: generation from the training labels",
-        says="Samples with the labels of the training data are covered by epsilon 9.6.",
-        kind="at most",
-        stated=9.6,
-        compute=counts_epsilon,
-        explanation="Each class then has as many samples as it has records, exactly. A record more "
+    claim(
+        "class-counts-released",
+        "text: section 5, the evaluation; code: generation from the training labels",
+        "Samples with the labels of the training data are covered by epsilon 9.6.",
+        counts_epsilon,
+        "Each class then has as many samples as it has records, exactly. A record more "
         "is a sample more, with certainty, so that no finite epsilon covers it. Classes of equal "
         "size, or noisy counts, repair it.",
+        at_most=9.6,
         code=Code("labels = train.labels", "labels = arange(n) % 10", "uncharged"),
     ),
 )
@@ -185,14 +185,13 @@ def corrected(
     name: str, where: str, says: str, noise: float, rate: float, why: str, code: Code
 ) -> Claim:
     """The claim of epsilon 9.6, with one more correction than the last."""
-    return Claim(
-        id=f"{PAPER}/{name}",
-        where=where,
-        says=says,
-        stated=SETTINGS.target_epsilon,
-        kind="at most",
-        compute=partial(spent, noise, rate),
-        explanation=why,
+    return claim(
+        name,
+        where,
+        says,
+        partial(spent, noise, rate),
+        why,
+        at_most=SETTINGS.target_epsilon,
         curve=partial(by_step, noise, rate),
         code=code,
     )
@@ -265,29 +264,27 @@ def real_row_claim(
     name: str, says: str, score: str, why: str, code: Code | None = None
 ) -> Claim:
     """The printed AUROC of the real row, against that of one way to test."""
-    return Claim(
-        id=f"{PAPER}/{name}",
-        where="text: Table 1, logistic regression, real data",
-        says=says,
-        stated=0.9217,
-        kind="equals",
+    return claim(
+        name,
+        "text: Table 1, logistic regression, real data",
+        says,
+        itemgetter(score),
+        why,
+        equals=0.9217,
         # A fifth of a per cent; what the text leaves open moves it by 0.0004
         tolerance=0.002,
-        compute=itemgetter(score),
-        explanation=why,
         evidence=REAL_EVIDENCE,
         code=code,
     )
 
 
 EVERY: tuple[Claim, ...] = (
-    Claim(
-        id=f"{PAPER}/steps-at-9.6",
-        where="code: the training loop and its accountant; text: Algorithm 1, lines 20 and 26",
-        says="Training stops when the accountant's epsilon reaches 9.6 (batch 600, noise 1.12).",
-        kind="computed",
-        compute=charged_steps,
-        explanation="As the code charges a step (noise 1.12 x 1.1 = 1.232, sample rate "
+    claim(
+        "steps-at-9.6",
+        "code: the training loop and its accountant; text: Algorithm 1, lines 20 and 26",
+        "Training stops when the accountant's epsilon reaches 9.6 (batch 600, noise 1.12).",
+        charged_steps,
+        "As the code charges a step (noise 1.12 x 1.1 = 1.232, sample rate "
         "600/60000), epsilon stays within 9.6 for this many steps, fewer than the 100,000 that "
         "end a run; the paper states no number.",
         curve=partial(by_step, CODE_NOISE, CODE_RATE),
@@ -348,17 +345,16 @@ EVERY: tuple[Claim, ...] = (
             cause="sensitivity",
         ),
     ),
-    Claim(
-        id=f"{PAPER}/generator-labels",
-        where="text: section 4 (post-processing), Algorithm 1, lines 21-25; code: the generator's "
+    claim(
+        "generator-labels",
+        "text: section 4 (post-processing), Algorithm 1, lines 21-25; code: the generator's "
         "step",
-        says="By post-processing the generator is as private as the discriminator.",
-        stated=SETTINGS.target_epsilon,
-        kind="at most",
-        compute=no_guarantee,
-        explanation="The generator's update reads the private batch's labels without noise, so "
+        "By post-processing the generator is as private as the discriminator.",
+        no_guarantee,
+        "The generator's update reads the private batch's labels without noise, so "
         "it is not post-processing and no finite epsilon covers the labels; labels drawn from a "
         "public distribution repair it.",
+        at_most=SETTINGS.target_epsilon,
         code=Code(
             was="loss = cross_entropy(\n    critic(generator(latents, batch.labels)), real)",
             should="labels = uniform_labels(rng)  # public\n"
@@ -366,28 +362,26 @@ EVERY: tuple[Claim, ...] = (
             cause="uncharged",
         ),
     ),
-    Claim(
-        id=f"{PAPER}/notebook-log",
-        where="code: the notebook's stored output",
-        says="Training prints epsilon 5.750369579644922 after 98 steps and 7.153695366365903 after "
+    claim(
+        "notebook-log",
+        "code: the notebook's stored output",
+        "Training prints epsilon 5.750369579644922 after 98 steps and 7.153695366365903 after "
         "898.",
-        stated=NOTEBOOK_PRINTS[898],
-        kind="equals",
-        tolerance=5e-9,  # half a unit of the ninth digit
-        compute=lambda: epsilon(SampledGaussian(NOTEBOOK_NOISE, NOTEBOOK_RATE), 898),
-        explanation="Both printed values are those of noise 0.45 at sample rate 64/60000, to nine "
+        lambda: epsilon(SampledGaussian(NOTEBOOK_NOISE, NOTEBOOK_RATE), 898),
+        "Both printed values are those of noise 0.45 at sample rate 64/60000, to nine "
         "digits and more, while the cell beside them says noise 0.6: the log is from another run.",
+        equals=NOTEBOOK_PRINTS[898],
+        tolerance=5e-9,  # half a unit of the ninth digit
     ),
-    Claim(
-        id=f"{PAPER}/rdp-tighter-than-moments",
-        where="text: abstract, sections 1, 2.2 and 4",
-        says="Renyi DP prices the training more tightly than the moments accountant.",
-        kind="at most",
-        stated=by_moments(CODE_NOISE, charged_steps()),
-        compute=partial(spent, CODE_NOISE, CODE_RATE),
-        explanation="Both for the steps that the code allows and as it charges them: stated is the "
+    claim(
+        "rdp-tighter-than-moments",
+        "text: abstract, sections 1, 2.2 and 4",
+        "Renyi DP prices the training more tightly than the moments accountant.",
+        partial(spent, CODE_NOISE, CODE_RATE),
+        "Both for the steps that the code allows and as it charges them: stated is the "
         "moments accountant with its 32 moments, computed Renyi DP at the code's orders. It is "
         "tighter by .3 %, by orders that are no whole numbers; the orders of moments are whole.",
+        at_most=by_moments(CODE_NOISE, charged_steps()),
     ),
     real_row_claim(
         "table-1-real-row",
@@ -413,86 +407,79 @@ EVERY: tuple[Claim, ...] = (
     ),
 )
 TEXT: tuple[Claim, ...] = (
-    Claim(
-        id=f"{PAPER}/delta-below-1-over-n",
-        where="text: section 2.2; section 5 (delta 1e-5)",
-        says="Delta is smaller than the inverse of the database's size.",
-        stated=1 / PUBLIC_SIZE,
-        kind="at most",
-        compute=lambda: SETTINGS.target_delta,
-        explanation="Of MNIST's 60,000 images, of which 55,000 train.",
+    claim(
+        "delta-below-1-over-n",
+        "text: section 2.2; section 5 (delta 1e-5)",
+        "Delta is smaller than the inverse of the database's size.",
+        lambda: SETTINGS.target_delta,
+        "Of MNIST's 60,000 images, of which 55,000 train.",
+        at_most=1 / PUBLIC_SIZE,
     ),
-    Claim(
-        id=f"{PAPER}/composition-at-least",
-        where="text: section 2.2, on composability",
-        says='k mechanisms, each (epsilon, delta)-DP, are together "at least" (k epsilon, '
+    claim(
+        "composition-at-least",
+        "text: section 2.2, on composability",
+        'k mechanisms, each (epsilon, delta)-DP, are together "at least" (k epsilon, '
         "k delta)-DP.",
-        stated=100 * gdp.epsilon([Release(Gaussian(10.0))], delta=1e-5).epsilon,
-        kind="at most",
-        compute=lambda: gdp.epsilon([Release(Gaussian(10.0), 100)], delta=1e-3).epsilon,
-        explanation="It holds as basic composition, if the words mean that they are at least so "
+        lambda: gdp.epsilon([Release(Gaussian(10.0), 100)], delta=1e-3).epsilon,
+        "It holds as basic composition, if the words mean that they are at least so "
         "private; as a least loss it would be a misprint for at most. Stated is 100 times the "
         "exact epsilon of a Gaussian release (noise 10, delta 1e-5), computed that of 100 (1e-3).",
+        at_most=100 * gdp.epsilon([Release(Gaussian(10.0))], delta=1e-5).epsilon,
     ),
-    Claim(
-        id=f"{PAPER}/shuffled-batches",
-        where="text: Algorithm 1, line 5; code: next_batch over shuffled passes",
-        says='A batch is drawn "with probability bs/N", so that 9.6 is charged.',
-        stated=SETTINGS.target_epsilon,
-        kind="at most",
-        compute=lambda: shuffled_passes(ONE_CLIP)[0],
-        explanation="The code shuffles 55,000 images and takes 600 at a time. If a record leaves "
+    claim(
+        "shuffled-batches",
+        "text: Algorithm 1, line 5; code: next_batch over shuffled passes",
+        'A batch is drawn "with probability bs/N", so that 9.6 is charged.',
+        lambda: shuffled_passes(ONE_CLIP)[0],
+        "The code shuffles 55,000 images and takes 600 at a time. If a record leaves "
         "its place empty (and the rest of a pass is dropped), that costs between this and "
         f"{shuffled_passes(ONE_CLIP)[1]:.0f}, certified, at the noise that is added, 1.12. At "
         f"the noise that is charged, 1.232, it is {shuffled_passes(CODE_NOISE)[0]:.2f} to "
         f"{shuffled_passes(CODE_NOISE)[1]:.0f}: the shuffling alone does not decide.",
+        at_most=SETTINGS.target_epsilon,
         code=Code("batch = next(passes)", "batch = data[uniform(n) < q]", "sampling"),
     ),
-    Claim(
-        id=f"{PAPER}/generator-loss",
-        where="text: eqs. 1 and 2; Algorithm 1, line 21; code: the generator's loss",
-        says="The generator minimises log(1 - D(G(z))).",
-        kind="computed",
-        compute=lambda: 0.01 / (1 - 0.01),
-        explanation="The code, and the kit after it, minimises -log(D(G(z))). Both raise the logit "
+    claim(
+        "generator-loss",
+        "text: eqs. 1 and 2; Algorithm 1, line 21; code: the generator's loss",
+        "The generator minimises log(1 - D(G(z))).",
+        lambda: 0.01 / (1 - 0.01),
+        "The code, and the kit after it, minimises -log(D(G(z))). Both raise the logit "
         "of a fake: computed is the printed loss's slope in the logit over the code's, for a fake "
         "that D gives 1 %. No epsilon depends on it.",
     ),
-    Claim(
-        id=f"{PAPER}/initial-learning-rate",
-        where="text: section 5; code: the discriminator's learning rate",
-        says="The learning rate falls from 0.15 to 0.052 in 10,000 iterations.",
-        kind="equals",
-        stated=0.15,
-        compute=lambda: SETTINGS.discriminator_optimizer.rate(0),
-        explanation="The code starts from 0.1, and so do the stored runs. A run from the text "
+    claim(
+        "initial-learning-rate",
+        "text: section 5; code: the discriminator's learning rate",
+        "The learning rate falls from 0.15 to 0.052 in 10,000 iterations.",
+        lambda: SETTINGS.discriminator_optimizer.rate(0),
+        "The code starts from 0.1, and so do the stored runs. A run from the text "
         "alone would differ; no epsilon depends on it.",
+        equals=0.15,
         code=Code("rate = 0.15  # the text", "rate = 0.1  # the code", "evaluation"),
     ),
-    Claim(
-        id=f"{PAPER}/moments-variant",
-        where="code: the variant with the moments accountant (noise 2, norm 2, epsilon 8)",
-        says="Each of four tensors is charged as a release of its own, which 8 covers.",
-        stated=8.0,
-        kind="at most",
-        compute=lambda: by_moments(1.0, MOMENTS_STEPS),
-        explanation=f"Its accountant (32 moments, rate 600/60000) allows {MOMENTS_STEPS:,} steps "
+    claim(
+        "moments-variant",
+        "code: the variant with the moments accountant (noise 2, norm 2, epsilon 8)",
+        "Each of four tensors is charged as a release of its own, which 8 covers.",
+        lambda: by_moments(1.0, MOMENTS_STEPS),
+        f"Its accountant (32 moments, rate 600/60000) allows {MOMENTS_STEPS:,} steps "
         "of four releases at noise 2, each of a batch of its own. All four are of one batch, and a "
         "record moves them together by 2C: computed is the same accountant's price of one release "
         "at noise 1. The labels of fakes come on top.",
+        at_most=8.0,
         code=Code("charge(2, q, times=4)", "charge(2 / sqrt(4), q)", "sampling"),
     ),
-    Claim(
-        id=f"{PAPER}/advanced-variant",
-        where="code: the advanced variant (epsilon 2 to 8, RDP at the orders of the other)",
-        says="It trains within its epsilon.",
-        stated=8.0,
-        kind="at most",
-        compute=no_guarantee,
-        explanation="As in the other, the generator's update reads the batch's labels. Batch "
+    claim(
+        "advanced-variant",
+        "code: the advanced variant (epsilon 2 to 8, RDP at the orders of the other)",
+        "It trains within its epsilon.",
+        no_guarantee,
+        "As in the other, the generator's update reads the batch's labels. Batch "
         "normalisation in D lets a record move all 256 clipped gradients of its batch; batches "
         "come in one order in every pass; and MNIST's test images are among the 70,000 that "
         "train, at a rate of 256/60000, and are then tested on.",
+        at_most=8.0,
         code=Code("h = batch_norm(h)", "h = group_norm(h)  # of one example", "sensitivity"),
     ),
 )

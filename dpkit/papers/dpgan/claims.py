@@ -28,6 +28,7 @@ from dpkit.papers.claims import (
     Curve,
     Evidence,
     MainRun,
+    of_paper,
 )
 from dpkit.papers.dpgan.settings import (
     BOUND,
@@ -49,6 +50,7 @@ from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, actual_noise_multiplier
 
 PAPER = "dpgan"
+claim = partial(of_paper, PAPER)
 epsilon = AsPublished(OPACUS_ORDERS, MNIST.target_delta).of_steps
 STEPS = MNIST.critic_steps  # of the critic, an iteration
 BEFORE, AFTER = TABLE_7["mnist"]
@@ -109,18 +111,17 @@ def table_7(key: str, column: str) -> Claim:
     settings = PUBLISHED[key] if column == "after" else ungrouped(PUBLISHED[key])
     printed = TABLE_7[key][column == "after"]
     beside = f" ({SAID[cell]})" if (cell := f"{key}-{column}") in SAID else ""
-    return Claim(
-        id=f"{PAPER}/table-7-{cell}",
-        where=f"text: Table 7, {NAMES[key]}; code: the training loop and its accountant",
-        says=f"{printed} iterations are allowed {column} weight clustering{beside}.",
-        stated=printed,
-        kind="equals",
-        compute=partial(allowed, settings),
-        explanation=f"{settings.charged_groups} charges a critic step, 4 critic steps an "
+    return claim(
+        f"table-7-{cell}",
+        f"text: Table 7, {NAMES[key]}; code: the training loop and its accountant",
+        f"{printed} iterations are allowed {column} weight clustering{beside}.",
+        partial(allowed, settings),
+        f"{settings.charged_groups} charges a critic step, 4 critic steps an "
         f"iteration, each charge at noise {settings.noise_multiplier:.4g} and sample rate "
         f"{settings.expected_batch_size} / {settings.private_examples:,}: of the iterations "
         f"tested, every tenth, this is the first whose delta at epsilon {settings.target_epsilon} "
         f"is above 1e-5 by the moments 1 to {settings.moments}." + REMARKS.get(cell, ""),
+        equals=printed,
         curve=partial(charged_by_iteration, settings),
     )
 
@@ -161,15 +162,14 @@ def priced(
 ) -> Claim:
     """The claim of the target epsilon, against the price of each critic step's release."""
     own = by_moments([Release(one, STEPS * iterations)], settings)
-    return Claim(
-        id=f"{PAPER}/{name}",
-        where=where,
-        says=says,
-        stated=settings.target_epsilon,
-        kind="at most",
-        compute=partial(epsilon, one, STEPS * iterations),
-        explanation=f"{why} Computed by RDP at the orders 1.1 to 63, classic conversion; by the "
+    return claim(
+        name,
+        where,
+        says,
+        partial(epsilon, one, STEPS * iterations),
+        f"{why} Computed by RDP at the orders 1.1 to 63, classic conversion; by the "
         f"paper's accountant, moments 1 to {settings.moments}, it is {short(own, 4)}.",
+        at_most=settings.target_epsilon,
         curve=partial(by_iteration, one, iterations),
         code=code,
     )
@@ -247,16 +247,15 @@ def sure_at_least(score: float) -> float:
 
 CLAIMS: tuple[Claim, ...] = (
     *(
-        Claim(
-            id=f"{PAPER}/noise-from-budget-{name}",
-            where="text: Table 1, noise scale; code: the training scripts",
-            says=f"The noise scale is {printed}.",
-            stated=printed,
-            kind="equals",
-            tolerance=0.0005,  # half a unit of the third digit
-            compute=lambda key=key: PUBLISHED[key].noise_multiplier,
-            explanation="It is sqrt(2 ln(1.25 / delta_0)) / epsilon_0, the Gaussian mechanism's "
+        claim(
+            f"noise-from-budget-{name}",
+            "text: Table 1, noise scale; code: the training scripts",
+            f"The noise scale is {printed}.",
+            lambda key=key: PUBLISHED[key].noise_multiplier,
+            "It is sqrt(2 ln(1.25 / delta_0)) / epsilon_0, the Gaussian mechanism's "
             f"classic formula, with delta_0 = 1e-4 and epsilon_0 = {share} for one release.",
+            equals=printed,
+            tolerance=0.0005,  # half a unit of the third digit
         )
         for name, key, printed, share in (
             ("mnist", "mnist", 1.086, 4),
@@ -264,16 +263,15 @@ CLAIMS: tuple[Claim, ...] = (
             ("lsun", "lsun-l", 0.434, 10),
         )
     ),
-    Claim(
-        id=f"{PAPER}/one-release-lsun",
-        where="text: proof of Theorem 4.1; code: the training scripts' epsilon and delta",
-        says="With that noise each release is (epsilon_0, delta_0)-DP: (10, 1e-4) for LSUN.",
-        stated=BUDGET_DELTA,
-        kind="at most",
-        compute=lambda: float(Gaussian(LSUN.noise_multiplier).profile([LSUN_BUDGET]).max()),
-        explanation="The formula is proven for epsilon_0 < 1. This is the exact delta at epsilon "
+    claim(
+        "one-release-lsun",
+        "text: proof of Theorem 4.1; code: the training scripts' epsilon and delta",
+        "With that noise each release is (epsilon_0, delta_0)-DP: (10, 1e-4) for LSUN.",
+        lambda: float(Gaussian(LSUN.noise_multiplier).profile([LSUN_BUDGET]).max()),
+        "The formula is proven for epsilon_0 < 1. This is the exact delta at epsilon "
         "10; at 8 (CelebA) it is 1.005e-4, just above the 1e-4, and at 4 (MNIST) 9.1e-6, within "
         "it. The accountant uses the noise alone, so nothing in Table 7 depends on it.",
+        at_most=BUDGET_DELTA,
         code=Code(
             was="z = sqrt(2 * log(1.25 / delta)) / epsilon\n# proven for epsilon < 1; here 10",
             should="z: Gaussian(z).profile([epsilon]).max() == delta\n# exact, any epsilon",
@@ -281,16 +279,15 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     *(table_7(key, column) for key in TABLE_7 for column in ("before", "after")),
-    Claim(
-        id=f"{PAPER}/every-tenth-iteration",
-        where="code: the training loop; text: Table 7, MNIST before grouping",
-        says="560 iterations stay within epsilon 4.",
-        stated=MNIST.target_epsilon,
-        kind="at most",
-        compute=partial(charged, ungrouped(MNIST), STEPS * BEFORE),
-        explanation="The budget is tested every tenth iteration, and the run ends at the first "
+    claim(
+        "every-tenth-iteration",
+        "code: the training loop; text: Table 7, MNIST before grouping",
+        "560 iterations stay within epsilon 4.",
+        partial(charged, ungrouped(MNIST), STEPS * BEFORE),
+        "The budget is tested every tenth iteration, and the run ends at the first "
         "test that finds it exceeded: by its moments, 1 to 24, 552 iterations stay within 4. "
         "(It counts from 0, so a run that prints 560 has made 561; priced here are 560.)",
+        at_most=MNIST.target_epsilon,
         curve=partial(charged_by_iteration, ungrouped(MNIST)),
         code=Code(
             was="if iteration % 10 == 0:\n    stop = spent(iteration) > budget",
@@ -336,16 +333,15 @@ CLAIMS: tuple[Claim, ...] = (
         for key, one in PUBLISHED.items()
         if key != "mnist"
     ),
-    Claim(
-        id=f"{PAPER}/groups-share-one-batch",
-        where="code: charging the accountant once for each clipped group",
-        says="Charging a step's five groups one by one covers them.",
-        stated=1.0,
-        kind="at most",
-        compute=shared_batch,
-        explanation="This is the ratio of the RDP of order 2: five groups of one batch over five "
+    claim(
+        "groups-share-one-batch",
+        "code: charging the accountant once for each clipped group",
+        "Charging a step's five groups one by one covers them.",
+        shared_batch,
+        "This is the ratio of the RDP of order 2: five groups of one batch over five "
         "releases with separate batches, which is what the charge is for. Without sampling the "
         "two would be equal; sampling hides a record once a batch, not once a group.",
+        at_most=1.0,
         code=Code(
             was="for g in groups:\n    charge(SampledGaussian(z, q))",
             should="charge(GroupedGaussian(z, len(groups), q))",
@@ -398,168 +394,158 @@ CLAIMS: tuple[Claim, ...] = (
             cause="sensitivity",
         ),
     ),
-    Claim(
-        id="dpgan/theorem-3.1-conditions",
-        where="text: Theorem 3.1 and its proof, fact (3) (Abadi et al. 2016, Lemma 3; the formula "
+    claim(
+        "theorem-3.1-conditions",
+        "text: Theorem 3.1 and its proof, fact (3) (Abadi et al. 2016, Lemma 3; the formula "
         "is lost), Table 1",
-        says='Table 1\'s noise is "chosen appropriately" for Theorem 3.1: the lemma that its proof '
+        'Table 1\'s noise is "chosen appropriately" for Theorem 3.1: the lemma that its proof '
         "takes over needs a noise scale of 1 at least.",
-        stated=1.0,
-        kind="at least",
-        compute=lambda: min(one.noise_multiplier for one in PUBLISHED.values()),
-        explanation='The theorem, that Algorithm 1 is private "if the noise scale and the clipping '
+        lambda: min(one.noise_multiplier for one in PUBLISHED.values()),
+        'The theorem, that Algorithm 1 is private "if the noise scale and the clipping '
         "threshold are chosen appropriately\", is not in question. Of Table 1's choices 1.086 "
         "(MNIST) is covered, .543 (CelebA) and .434 (LSUN) are not. For MNIST the lemma bounds "
         "moments up to 6; the code takes 24. By the text the runs are charged by numerical "
         "integration, which needs none of this.",
+        at_least=1.0,
         code=Code(
             was="alpha(k) <= q**2 * k * (k + 1) / ((1 - q) * z**2)\n# for z >= 1; here z = .434",
             should="alpha(k) = k * SampledGaussian(z, q).rdp(k + 1)\n# by integration, any z",
             cause="formula",
         ),
     ),
-    Claim(
-        id="dpgan/linear-subsampling",
-        where="text: section 3.2, Subsampling (the formula is lost; the theorems cited are linear "
+    claim(
+        "linear-subsampling",
+        "text: section 3.2, Subsampling (the formula is lost; the theorems cited are linear "
         "in epsilon up to 1), Table 1, LSUN-L; code: epsilon_0 10, delta_0 1e-4",
-        says='Sampling "achieves [lost] DP per iteration ... where [lost] is the sampling ratio '
+        'Sampling "achieves [lost] DP per iteration ... where [lost] is the sampling ratio '
         'per batch, [lost], and [lost]": q times epsilon_0, up to a constant, at q delta_0.',
-        stated=(e - 1) * RATE * LSUN_BUDGET,
-        kind="unchecked",
-        compute=of_a_batch,
-        explanation="If the last condition is epsilon_0 <= 1, as in Abadi et al., the statement is "
+        of_a_batch,
+        "If the last condition is epsilon_0 <= 1, as in Abadi et al., the statement is "
         "true: log(1 + q (exp(eps_0) - 1)) is at most 1.72 q eps_0, the stated number; then it "
         "does not speak of Table 1. If it is meant for Table 1's epsilon_0 10 (q 256/2450000), it "
         "fails: the logarithm is 1.19, and the step's exact epsilon, from its profile at delta q "
         "1e-4 (computed), is larger, as its noise is not (10, 1e-4)-DP (`one-release-lsun`). The "
         "accountant does not use the theorem.",
+        stated=(e - 1) * RATE * LSUN_BUDGET,
+        kind="unchecked",
     ),
-    Claim(
-        "dpgan/global-clip",
+    claim(
+        "global-clip",
         "text: section 4.1, on Algorithm 1 (its listing is lost), Table 1, MNIST",
         'One clip of all gradients "minimizes the privacy budget spent in each iteration". '
         "(How many iterations that allows is not printed; no run of ours has it.)",
-        kind="computed",
-        compute=partial(allowed, GLOBAL),
-        explanation="Iterations that the code's rule allows with one charge a step, by moments 1 "
+        partial(allowed, GLOBAL),
+        "Iterations that the code's rule allows with one charge a step, by moments 1 "
         'to 24: 560 with seven, 780 with five. Section 3.1 adds noise to the gradient of "a real '
         "sample\". If that is noise on each of a batch's 256 examples, their sum has 16 times the "
         "noise charged, and 560 iterations cost 0.48 by these moments, in place of 1.66.",
     ),
-    Claim(
-        "dpgan/classifier-accuracy",
+    claim(
+        "classifier-accuracy",
         "text: section 5.3, on the inception score",
         "The classifier that scores MNIST is right for 99.06 % of the validation set.",
-        kind="at least",
-        stated=0.9906,
-        compute=lambda: min(
+        lambda: min(
             part["values"]["classifier_accuracy"]
             for part in store.load(PAPER, "table_2", scale="reduced").values()
         ),
-        explanation="This is the least accuracy of the kit's own classifiers, another network, on "
+        "This is the least accuracy of the kit's own classifiers, another network, on "
         "MNIST's 10,000 test images (stored, one a seed): as good a judge is to be had. The text's "
         "own is not published. That of LSUN-L (88.73 %) cannot be asked: no images are at hand.",
+        at_least=0.9906,
     ),
-    Claim(
-        "dpgan/table-9",
+    claim(
+        "table-9",
         "text: sections 4.4, 5.4, Tables 8 to 10 (marks; the scores' cells are lost)",
         "The configurations of Table 9, whose inception scores rise from 6.59 to 8.64, include "
         "everything together, Algorithm 3: weight clustering, adaptive clipping, warm start.",
-        kind="unchecked",
-        compute=lambda: sum(frozenset(STRATEGIES[1:]) in rows for rows in layouts()),
-        explanation="If Tables 8 and 10, whose names of rows are lost, list the strategies in "
+        lambda: sum(frozenset(STRATEGIES[1:]) in rows for rows in layouts()),
+        "If Tables 8 and 10, whose names of rows are lost, list the strategies in "
         "Table 9's order, none that fits the printed marks is Algorithm 3. Two sets of six "
         "configurations have them: 3, 1, 4 and 1 by strategy, and 0, 1, 1, 2, 2 and 3 by "
         "configuration. If no run has both groupings, one is left, whose three marks are "
         "weight/bias grouping, gradient estimation and warm start. Clusters, marked once, come "
         "without warm start. Beside which row 8.64 stands, the text does not say.",
+        kind="unchecked",
     ),
-    Claim(
-        "dpgan/almost-doubles",
+    claim(
+        "almost-doubles",
         "text: section 4.1, Table 7",
         "Putting all biases into one group almost doubles the iterations that are allowed.",
-        kind="equals",
-        stated=2.0,
-        tolerance=0.25,  # "almost": within an eighth of twice as many
-        compute=lambda: mean(after / before for before, after in TABLE_7.values()),
-        explanation="This is the mean of Table 7's four ratios: 1.39, 1.40, 1.29, 1.29. Each group "
+        lambda: mean(after / before for before, after in TABLE_7.values()),
+        "This is the mean of Table 7's four ratios: 1.39, 1.40, 1.29, 1.29. Each group "
         "is charged, so that iterations grow about as charges fall, from 7 to 5 (1.40) or from 9 "
         "to 7 (1.29).",
+        equals=2.0,
+        tolerance=0.25,  # "almost": within an eighth of twice as many
     ),
-    Claim(
-        "dpgan/steadily-outperforms",
+    claim(
+        "steadily-outperforms",
         "text: section 5.3, Table 5 (LSUN-L)",
         "With generated images the semi-supervised classifier steadily outperforms the supervised "
         "one: in all 8 cells.",
-        kind="equals",
-        stated=8.0,
-        compute=partial(ahead, "table_5"),
-        explanation="It does in each of the 8 cells of LSUN-L, by 0.4 to 7.7 points. On MNIST it "
+        partial(ahead, "table_5"),
+        "It does in each of the 8 cells of LSUN-L, by 0.4 to 7.7 points. On MNIST it "
         "does in none, see `steadily-outperforms-mnist`.",
+        equals=8.0,
     ),
-    Claim(
-        "dpgan/steadily-outperforms-mnist",
+    claim(
+        "steadily-outperforms-mnist",
         "text: section 5.3 (the conclusion, drawn from LSUN-L), Table 6 (MNIST)",
         'dpGAN "supplies valuable synthetic data for such semisupervised classification tasks". '
         "(In how many of MNIST's 10 cells generated images help, is not said.)",
-        kind="computed",
-        compute=partial(ahead, "table_6"),
-        explanation='The classifier "steadily outperforms the supervised classifier" is said "on '
+        partial(ahead, "table_6"),
+        'The classifier "steadily outperforms the supervised classifier" is said "on '
         'the LSUNL dataset" alone. If the conclusion is about tasks like that one, MNIST does not '
         "bear on it. If it is general, Table 6 does not support it: in all 10 cells the classifier "
         "that also sees generated images is the worse one, by 1.1 to 15.3 points with the GAN, by "
         "2.5 to 15.1 with dpGAN.",
     ),
-    Claim(
-        "dpgan/more-than-6-per-cent",
+    claim(
+        "more-than-6-per-cent",
         "text: section 5.3, Table 5 (LSUN-L); for which n is lost, here the fewest labels, 5,000",
         "With few labels dpGAN's images raise the accuracy by more than 6 % (read as points).",
-        kind="at least",
-        stated=0.06,
-        compute=lambda: max(gains("table_5", "dpgan")),
-        explanation="dpGAN's largest gain is 3.3 points, from .538 to .571; the GAN without "
+        lambda: max(gains("table_5", "dpgan")),
+        "dpGAN's largest gain is 3.3 points, from .538 to .571; the GAN without "
         "privacy gains 7.7. Of the supervised accuracy, .033 is more than 6 %, see "
         "`more-than-6-per-cent-relative`.",
+        at_least=0.06,
     ),
-    Claim(
-        "dpgan/more-than-6-per-cent-relative",
+    claim(
+        "more-than-6-per-cent-relative",
         "text: section 5.3, Table 5 (LSUN-L); for which n is lost, here the fewest labels, 5,000",
         "With few labels dpGAN's images raise the accuracy by more than 6 % (read as a part of the "
         "supervised accuracy).",
-        kind="at least",
-        stated=0.06,
-        compute=lambda: gains("table_5", "dpgan")[0] / PRINTED["table_5"][""][5],
-        explanation="From .538 to .571 is 6.1 % of .538. With three times as many labels it is "
+        lambda: gains("table_5", "dpgan")[0] / PRINTED["table_5"][""][5],
+        "From .538 to .571 is 6.1 % of .538. With three times as many labels it is "
         "2.9 %.",
+        at_least=0.06,
     ),
-    Claim(
-        "dpgan/js-near-its-maximum",
+    claim(
+        "js-near-its-maximum",
         "text: section 5.3, eq. 5, Table 4 (LSUN-U)",
         "A small JS score means that a discriminator has difficulty telling generated images; "
         "dpGAN's 0.29, close to the GAN's 0.25, is taken as good quality.",
-        kind="in words",
-        compute=lambda: sure_at_least(PRINTED["table_4"]["dpgan"]),
-        believed=lambda value: value <= 0.75,  # halfway from one that guesses to a sure one
-        explanation="The score ends at .3113 bits, where the discriminator is sure. At .29 it is "
+        lambda: sure_at_least(PRINTED["table_4"]["dpgan"]),
+        "The score ends at .3113 bits, where the discriminator is sure. At .29 it is "
         "sure of its answers by this share on average at least, at .25 by 90.2 %; if it is equally "
         "sure of all images, by 99.4 % and 97.7 %. The two are close because both are near the "
         "end: it hardly finds anything difficult.",
+        believed=lambda value: value <= 0.75,  # halfway from one that guesses to a sure one
         code=Code(
             was="score = mean(js(p, 1 / 2))  # small: not told apart",
             should="score = mean(js(p, 1 / 2)) / MOST  # 0 to 1",
             cause="evaluation",
         ),
     ),
-    Claim(
-        id="dpgan/generator-step",
-        where="text: Algorithm 1; code: dp/train.py:85-89, alps-lab/dpgan at 65cb105 (June 2021)",
-        says="Each iteration of the training loop ends with a step of the generator.",
-        kind="in words",
-        compute=lambda values: values["snapshot"],
-        believed=lambda value: value > 0,
-        explanation="This is the largest change of a weight of the generator in two iterations of "
+    claim(
+        "generator-step",
+        "text: Algorithm 1; code: dp/train.py:85-89, alps-lab/dpgan at 65cb105 (June 2021)",
+        "Each iteration of the training loop ends with a step of the generator.",
+        lambda values: values["snapshot"],
+        "This is the largest change of a weight of the generator in two iterations of "
         "the loop as it stands in the snapshot, where the lines of this step are comments; with "
         "the step it is {trained:.1g}. The published scores need a version that has it.",
+        believed=lambda value: value > 0,
         evidence=Evidence(
             "dpgan/generator-step",
             {

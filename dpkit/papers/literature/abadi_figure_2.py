@@ -10,8 +10,7 @@ CLAIM = finding(
         "arXiv 1607.00133, section 5.1 and Figure 2 (q 0.01, sigma 4, delta 1e-5, E 100)",
     ),
     says="100 epochs at rate 0.01 and noise 4 are (1.26, 1e-5)-DP by the moments accountant.",
-    stated=1.26,
-    kind="at most",
+    at_most=1.26,
     compute=lambda: of_poisson_batches(*RUN),
     explanation="It holds for batches drawn as the analysis assumes, each record with probability "
     "0.01: a certified accountant proves 0.95 today. The paper's text was not at hand; moments up "

@@ -27,9 +27,8 @@ CLAIM = finding(
     ),
     says="Noise for input norm x gradient norm / 512, at rho 1e-5 for each of 4 layers in each "
     "of 25 epochs (batches of 512), is (.2156, 1e-5)-DP.",
-    stated=SAID,
+    at_most=SAID,
     tolerance=1e-6,
-    kind="at most",
     compute=epsilon,
     explanation="A record's part of the gradient is clipped after the mean over the batch, so it "
     "moves the gradient by input norm times gradient norm; the noise is for that over 512. The "

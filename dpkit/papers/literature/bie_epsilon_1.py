@@ -11,8 +11,7 @@ CLAIM = finding(
         "train_dpgan.py:241-246,356-366",
     ),
     says="325,000 critic steps of noise 5 and 128 of MNIST's 60,000 records are epsilon 1.",
-    stated=1.0,
-    kind="at most",
+    at_most=1.0,
     compute=lambda: of_poisson_batches(*RUN, gap=0.01),
     explanation="0.91 is enough: it holds, and the same steps could have had less noise. The price "
     "is for a seed that nobody knows; the file has 0, which draws batches and noise.",

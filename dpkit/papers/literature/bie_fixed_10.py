@@ -12,8 +12,7 @@ CLAIM = finding(
     ),
     says="450,000 critic steps of noise 1 and 128 of MNIST's 60,000 records are epsilon 10 at "
     "delta 1e-5.",
-    stated=10.0,
-    kind="at most",
+    at_most=10.0,
     compute=lambda: of_poisson_batches(*RUN, gap=0.01),
     explanation="Its Renyi accountant charges 9.97, stated as 10; 9.29 is enough. Of what is "
     "trained, the critic alone sees records, in batches drawn as they are charged. The price is "

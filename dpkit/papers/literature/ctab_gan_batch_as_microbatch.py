@@ -24,9 +24,8 @@ CLAIM = finding(
     ),
     says="With `private` on, 150 epochs on Adult's 32,561 records are (11.53, 1e-5)-DP by its "
     "function.",
-    stated=SAID,
+    at_most=SAID,
     tolerance=1e-5,
-    kind="at most",
     compute=epsilon,
     explanation="A microbatch is 500 records, the whole batch, and its mean gradient is clipped to "
     "C. One record can turn that vector round, so it moves by 2 C, and the charge is for C: at "

@@ -44,8 +44,7 @@ CLAIM = finding(
     ),
     says="With `private` on, 150 epochs on Adult's 32,561 records are (11.53, 1e-5)-DP by its "
     "function.",
-    stated=SAID,
-    kind="at most",
+    at_most=SAID,
     compute=epsilon,
     explanation="After clip and noise, the gradient of a penalty on points between records and "
     "generated rows is added. It is not clipped and grows with the critic's weights, so in the "

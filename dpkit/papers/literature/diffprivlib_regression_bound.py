@@ -19,8 +19,7 @@ CLAIM = finding(
         "issues 104 and 105 and pull request 110, all open",
     ),
     says="One record with a feature in [0, 100] moves the sum of its squares by 0.",
-    stated=LOWER**2,
-    kind="at most",
+    at_most=LOWER**2,
     compute=moved,
     explanation="The lower bound is read twice and the upper one never. Without an intercept the "
     "Laplace noise then has scale 0, and the sum of squares goes out as it is: a record of 100 "

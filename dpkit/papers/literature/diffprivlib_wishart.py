@@ -33,8 +33,7 @@ CLAIM = finding(
         "issues 23 and 42 and pull request 25, all closed",
     ),
     says="Wishart noise of d + 1 degrees of freedom makes second moments 1-DP.",
-    stated=EPSILON,
-    kind="at most",
+    at_most=EPSILON,
     compute=epsilon,
     explanation="The noise is positive semidefinite, so an output is never below the second "
     "moments. 86% of all outputs are not above them once a record of full norm is added: with it "

@@ -21,8 +21,7 @@ CLAIM = finding(
         "both open when read",
     ),
     says="One Gaussian whose noise is the clip norm has epsilon 4.73 under replace-one.",
-    stated=SAID,
-    kind="at most",
+    at_most=SAID,
     compute=epsilon,
     explanation="The event's noise multiplier is noise / clip norm, and a record that takes "
     "another's place can move the sum by two clip norms; the Renyi accountant prices one under "

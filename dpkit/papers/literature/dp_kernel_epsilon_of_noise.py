@@ -12,8 +12,7 @@ CLAIM = finding(
     ),
     says="200,000 Gaussian releases of noise multiplier 1.95, each on a thousandth of the "
     "records (200 epochs in batches of 60 of 60,000), are (1, 1e-5)-DP.",
-    stated=1.0,
-    kind="at most",
+    at_most=1.0,
     compute=lambda: of_poisson_batches(*RUN, gap=0.01),
     explanation="They cost .911 as Poisson samples, which its sampler draws, under add-remove. "
     "That is the price of a release which bears its noise; whether the generator's step is one is "

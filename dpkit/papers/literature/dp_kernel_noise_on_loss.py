@@ -48,8 +48,7 @@ CLAIM = finding(
         "models/dp_kernel.py:208-210,331-344",
     ),
     says="A generator that is trained on the noised loss at noise 1.95 is (1, 1e-5)-DP.",
-    stated=1.0,
-    kind="at most",
+    at_most=1.0,
     compute=epsilon,
     explanation="The noise is sampled and added to the loss, so it is a constant for the "
     "generator: the gradient of (loss + noise)^2 is a number times the gradient without noise, "

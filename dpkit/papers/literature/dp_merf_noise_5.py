@@ -21,8 +21,7 @@ CLAIM = finding(
         "code_balanced/README.md:36,43, code_balanced/mnist_sr_gen.py:122-123,152",
     ),
     says="Noise 5 on the mean embeddings, of sensitivity 2/m, is (1, 1e-5)-DP.",
-    stated=1.0,
-    kind="at most",
+    at_most=1.0,
     compute=epsilon,
     explanation="An embedding has norm 1, and replacing a record, label and all, moves the mean by "
     "2/m at most; the noise has 5 times that. It is one release, and all else follows from it. "

@@ -13,8 +13,7 @@ CLAIM = finding(
         "opacus/accountants/utils.py:56-78",
     ),
     says="Training with train_eps_0.2.yaml has epsilon 0.2.",
-    stated=0.2,
-    kind="at most",
+    at_most=0.2,
     compute=lambda: of_poisson_batches(NOISE, RATE, STEPS),
     explanation="The file's target is 10, as in train_eps_10.0.yaml, so the noise is 2.49 and the "
     "run costs 9.29; for 0.2 the same search gives noise 85. Only who sets dp.epsilon=0.2 "

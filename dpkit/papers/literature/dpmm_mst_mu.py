@@ -29,8 +29,7 @@ CLAIM = finding(
         "src/dpmm/models/base/mechanisms/cdp2adp.py:55-120",
     ),
     says="The budget (1, 0.01) of MST and AIM in dpmm is that of a Gaussian of mu 0.45.",
-    stated=0.45,
-    kind="equals",
+    equals=0.45,
     tolerance=0.005,
     compute=mu,
     explanation="It is 0.4548, so the audit's 0.43, which is not repeated here, comes within 6%: "

@@ -28,9 +28,8 @@ CLAIM = finding(
         "src/dpmm/models/base/mechanisms/cdp2adp.py:55-123, mechanism.py:145-187",
     ),
     says="Its noise for epsilon 1 and delta 1e-5, on a public domain, is (1, 1e-5)-DP.",
-    stated=1.0,
+    at_most=1.0,
     tolerance=1e-6,
-    kind="at most",
     compute=epsilon,
     explanation="A third of rho .0306 each pays for the single columns, for the choice of pairs "
     "and for the pairs' tables. Every round is charged, and turned into epsilon it comes to 1.",

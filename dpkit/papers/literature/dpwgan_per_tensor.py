@@ -24,9 +24,8 @@ CLAIM = finding(
         "sanitizer.py:148-160",
     ),
     says="With noise 1, 10 epochs on 32,561 records in batches of 64 cost 1.46 at delta 1e-5.",
-    stated=SAID,
+    at_most=SAID,
     tolerance=1e-3,
-    kind="at most",
     compute=epsilon,
     explanation="Each of the critic's 4 tensors is clipped and noised by itself and charged as a "
     "sampled release, which is right if each drew a batch of its own. They share one: a record is "

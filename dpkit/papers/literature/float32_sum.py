@@ -49,8 +49,7 @@ CLAIM = finding(
         "diffprivlib/tools/utils.py:735-739",
     ),
     says="A record in [0, 1] moves a sum by at most 1.",
-    stated=1.0,
-    kind="at most",
+    at_most=1.0,
     compute=moved,
     explanation="In float32, added one after the other, equal records are rounded up beyond a "
     "power of two and down before it. A record that brings the sum there sooner doubles its effect "

@@ -43,8 +43,7 @@ CLAIM = finding(
     ),
     says="Laplace noise of scale 1 from four uniform numbers keeps inputs 0 and 1 within "
     "epsilon 1.",
-    stated=EPSILON,
-    kind="at most",
+    at_most=EPSILON,
     compute=epsilon,
     explanation="Near 0 floating-point numbers lie closer together than near 1. A quarter of the "
     "outputs for input 0 have last bits that no noise can give to input 1: no epsilon covers that, "

@@ -25,9 +25,8 @@ CLAIM = finding(
         "source/config.py:14-24, evaluation/privacy_analysis.py:10-21; issues 11 and 12",
     ),
     says="The default run on MNIST is (9.99, 1e-5)-DP, by the repository's script.",
-    stated=SAID,
+    at_most=SAID,
     tolerance=1e-6,
-    kind="at most",
     compute=epsilon,
     explanation="A step releases the gradients of 32 images (28 on every second visit to a critic, "
     "whose part has 60 records), all of the one critic that was drawn, and a record of its part "

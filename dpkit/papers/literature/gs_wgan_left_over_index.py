@@ -28,8 +28,7 @@ CLAIM = finding(
         "training_demo/GS-WGAN/mnist_28_eps10.0.txt:2-4",
     ),
     says="A record sways one critic of 1,000, so the run is (10, 1.67e-6)-DP for each record.",
-    stated=10.0,
-    kind="at most",
+    at_most=10.0,
     compute=epsilon,
     explanation="The loop that loads the warmed-up critics counts with i and reads the index that "
     "the loop before it left over, 999: all start from the last critic. Its 55 records sway every "

@@ -29,8 +29,7 @@ CLAIM = finding(
         "training_demo/GS-WGAN/mnist_28_eps10.0.txt:2-4",
     ),
     says="Noise .483 for 20,000 steps with 1,000 critics is (10, 1.67e-6)-DP.",
-    stated=10.0,
-    kind="at most",
+    at_most=10.0,
     compute=epsilon,
     explanation="The noise is chosen for one sampled release a step, and a step releases the "
     "gradients of 32 images (23 on every second visit to a critic, whose part has 55 records), "

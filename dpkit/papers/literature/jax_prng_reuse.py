@@ -43,8 +43,7 @@ CLAIM = finding(
     ),
     says="Noise 1.1 on every block of a batch's gradient is one Gaussian of noise 1.1, which (our "
     "number, before sampling) costs epsilon 3.92 at delta 1e-5.",
-    stated=CHARGED,
-    kind="at most",
+    at_most=CHARGED,
     compute=epsilon,
     explanation="All blocks of a step are drawn from one key, and two biases have 32 entries each: "
     "their noise is the same, number by number, so the difference of the two goes out without any; "

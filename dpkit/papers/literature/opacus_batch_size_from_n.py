@@ -43,8 +43,7 @@ CLAIM = finding(
     ),
     says="One step of noise 1 on a whole data set, its noisy sum divided by the number of records, "
     "has epsilon 4.73 under add-remove.",
-    stated=SAID,
-    kind="at most",
+    at_most=SAID,
     compute=epsilon,
     explanation="The size of the noise "
     "tells 1,000 records from 1,001: over a million weights it shows an epsilon of 6.59 for a "

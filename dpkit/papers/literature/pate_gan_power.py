@@ -21,9 +21,8 @@ CLAIM = finding(
         "in spalabucr/pategan-audit 2d26d52, code/pate_gans/turing/turing.py:128",
     ),
     says="The noise is sqrt(2 ln(1.25 / delta)) / epsilon: 4.84 at epsilon 1 and delta 1e-5.",
-    stated=RIGHT,
+    equals=RIGHT,
     tolerance=1e-6,
-    kind="equals",
     compute=noise_scale,
     explanation="10**delta is 1.00002 at delta 1e-5, where 1 / delta is 100,000: the noise is a "
     "seventh of what the formula asks for, and hardly depends on delta.",

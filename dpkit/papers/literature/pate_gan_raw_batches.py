@@ -36,8 +36,7 @@ CLAIM = finding(
         "169-203, epsilon=1.0 by original_api.py:25",
     ),
     says="At epsilon 1, what the generator learns from is (1, 1e-5)-DP.",
-    stated=1.0,
-    kind="at most",
+    at_most=1.0,
     compute=epsilon,
     explanation="There are no parts and no votes: in each round one critic takes five steps on 128 "
     "records of all the data. Noise meets only the labels real and fake, so it decides the sign of "

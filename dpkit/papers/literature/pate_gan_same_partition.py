@@ -27,8 +27,7 @@ CLAIM = finding(
         "197-203; vanderschaarlab/mlforhealthlabpub issue 29",
     ),
     says="The teachers' parts of the data are disjoint, so one record sways one teacher's vote.",
-    stated=1.0,
-    kind="at most",
+    at_most=1.0,
     compute=lambda: most_votes(parts_as_released()),
     explanation="The loop over teachers takes the part with the index that the loop before it "
     "left over, so all 10 teachers are trained on the last part: one of its records sways all 10 "

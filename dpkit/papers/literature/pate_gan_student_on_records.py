@@ -38,8 +38,7 @@ CLAIM = finding(
         "217-245,294-296, src/synthcity/plugins/core/models/gan.py:403-462",
     ),
     says="With epsilon 1, its default, the student learns of the records only by noisy votes.",
-    stated=1.0,
-    kind="at most",
+    at_most=1.0,
     compute=epsilon,
     explanation="The student is the discriminator of a general GAN, which also takes a batch of "
     "records: their mean output, and the penalty between them and generated rows, enter its "

@@ -27,8 +27,7 @@ CLAIM = finding(
         "134-137,276-292,426-435",
     ),
     says="Every batch of fakes that the teachers vote on is charged.",
-    stated=1.0,
-    kind="at least",
+    at_least=1.0,
     compute=charged_share,
     explanation="Where at least half of a batch's noisy votes say real, zeros are handed out in "
     "their place, before the charge. Which of the two happens depends on the teachers, so it is "

@@ -21,9 +21,8 @@ CLAIM = finding(
         "delta=5 by original_api.py:25",
     ),
     says="The noise is sqrt(2 ln(1.25 / delta)) / epsilon: 4.84 at epsilon 1 and delta 1e-5.",
-    stated=RIGHT,
+    equals=RIGHT,
     tolerance=1e-6,
-    kind="equals",
     compute=noise_scale,
     explanation="In Python ^ is exclusive or: 10 ^ 5 is 15 and not 100,000, so the noise is half "
     "of what the formula asks for. The line is marked in the copy that was read.",

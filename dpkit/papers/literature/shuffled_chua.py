@@ -21,8 +21,7 @@ CLAIM = finding(
         "dpsgd_batch_sampler_accounting/dpsgd_bounds.py, ShuffleAccountant",
     ),
     says="Poisson's epsilon covers one shuffled epoch (noise 0.5, 10,000 batches, delta 1e-6).",
-    stated=POISSON,
-    kind="at most",
+    at_most=POISSON,
     compute=epsilon,
     explanation="If all other gradients are the opposite of the record's, the sum of its batch "
     "stands out from 10,000 by 2 C with it and by C without it: the event that the largest of all "

@@ -22,8 +22,7 @@ CLAIM = finding(
     ),
     says="Under add/drop-one the mean of n records in [L, U] moves by (U - L) / n at most; here "
     "n is 1,000 and the bounds are 0 and 1.",
-    stated=(UPPER - LOWER) / RECORDS,
-    kind="at most",
+    at_most=(UPPER - LOWER) / RECORDS,
     compute=moved,
     explanation="The n is that of the data set at hand, which add/drop-one keeps private: a bound "
     "must hold for all pairs of neighbours, and from one record to two the mean moves by 1/2. "

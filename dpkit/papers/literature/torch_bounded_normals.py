@@ -21,7 +21,6 @@ CLAIM = finding(
     ),
     says="16 or more float32 numbers drawn at a time on a CPU are standard normal: any value can "
     "occur.",
-    kind="in words",
     believed=lambda value: value == inf,
     compute=largest,
     explanation="The radius comes from 24 uniform bits, so no draw is beyond 5.768; a normal "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.papers.claims import AsPublished, Claim, Code, Curve, Kind, MainRun
+from dpkit.papers.claims import AsPublished, Claim, Code, Curve, MainRun
 from dpkit.papers.experiments import store
 from dpkit.papers.small_images.adam import (
     Comparison,
@@ -21,7 +21,7 @@ from dpkit.papers.small_images.adam import (
     normalised,
     rmsprop,
 )
-from dpkit.papers.small_images.findings import CURVES
+from dpkit.papers.small_images.findings import CURVES, claim
 from dpkit.papers.small_images.prior_work import (
     DIGIT_COUNTS,
     BeaulieuJones,
@@ -126,22 +126,6 @@ def beaulieu_by_epoch(name: str) -> Curve:
         return epsilon(getattr(BeaulieuJones(epochs=int(epochs)), name)())
 
     return curve(range(50, 501, 50), after, "epochs", "epsilon")
-
-
-def claim(
-    name: str,
-    where: str,
-    says: str,
-    compute: Callable[[], float],
-    explanation: str,
-    *,
-    stated: float | None = None,
-    **more: Any,
-) -> Claim:
-    """A claim of this paper: "equals" where it states a value, "computed" where it says nothing."""
-    plain: Kind = "computed" if stated is None else "equals"
-    kind = more.pop("kind", "in words" if "believed" in more else plain)
-    return Claim(f"{PAPER}/{name}", where, says, kind, compute, explanation, stated, **more)
 
 
 def at_40_epochs(noise: float) -> Claim:
@@ -308,7 +292,7 @@ CLAIMS: tuple[Claim, ...] = (
         "At batch size 64 the noise is a factor of eight too small.",
         partial(noise_too_small, 64),
         "The code divides the noise by the root of the batch size: by 8 at batch 64 on one device.",
-        stated=8.0,
+        equals=8.0,
         tolerance=1e-9,
         curve=lambda: curve(
             range(1, 257), lambda b: noise_too_small(int(b)), "batch", "factor"
@@ -326,7 +310,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Norms add as squares, so k groups clipped at C are C sqrt(k) long: 3 C with the nine "
         "tensors of the largest published critic of plain layers, 2.2 C with MNIST's five groups; "
         "ten times takes a hundred groups.",
-        stated=10.0,
+        equals=10.0,
         tolerance=0.5,
         curve=lambda: curve(
             range(1, 101), lambda k: groups_factor(int(k)), "groups", "length / C"
@@ -396,7 +380,7 @@ CLAIMS: tuple[Claim, ...] = (
         ],
         "The kit's own, built as the code has it and trained on MNIST's training "
         "images (a stored run), is right on this share of the 10,000 test images.",
-        stated=0.996,
+        equals=0.996,
         tolerance=0.0005,  # half a unit of the last digit
     ),
     claim(
@@ -406,7 +390,7 @@ CLAIMS: tuple[Claim, ...] = (
         lambda: SETTINGS.critic_optimizer.betas[0],
         "The code sets 0.5 and 0.9, as is common for Wasserstein GANs with a gradient "
         "penalty. A run from the text alone would differ; no epsilon depends on it.",
-        stated=0.9,
+        equals=0.9,
         code=Code(
             was="Adam(rate)  # the default betas, by the text",
             should="Adam(rate, betas=(0.5, 0.9))  # as the code runs",
@@ -433,7 +417,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Of the two only MNIST is among their data sets, which are MNIST, CelebA and "
         "LSUN. Their repository (alps-lab/dpgan at 65cb105) also has a CIFAR-10 network and "
         "loader, but no program that trains on it.",
-        stated=float(len(NAMED)),
+        equals=float(len(NAMED)),
     ),
     claim(
         "other-normalising-optimisers",

@@ -18,7 +18,7 @@ noise 0.5, capacity 16, of which there are three. There, too, one seed decides n
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, product
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple
@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.stats import nct, t
 
-from dpkit.papers.claims import Claim
+from dpkit.papers.claims import Claim, of_paper
 from dpkit.papers.experiments import store
 from dpkit.papers.small_images.settings import FIGURE_3, REDUCED_CAPACITIES
 from dpkit.papers.small_images.tables import Curve, Stored, cut, level_of, plateau, rising
@@ -336,61 +336,62 @@ def crossed() -> int:
     return count
 
 
+claim = partial(of_paper, "small_images")
 CURVES: tuple[Claim, ...] = (
-    Claim(
-        id="small_images/large-networks-clip-more",
-        where="text: section 4, on Figure 3",
-        says='In networks of higher capacity "more terms enter the gradient L-2 norm thus '
+    claim(
+        "large-networks-clip-more",
+        "text: section 4, on Figure 3",
+        'In networks of higher capacity "more terms enter the gradient L-2 norm thus '
         'enhancing the effect of the clipping. We hypothesize that this is the main mechanism" '
         "(asked at C 1, of capacities 8 to 64).",
-        kind="unchecked",
-        compute=lambda: float(
+        lambda: float(
             np.ptp(np.concatenate([curves()[name]["clipped"] for name in CAPACITIES]))
         ),
-        rounding=1e-12,
-        explanation="If the effect is how many gradients are clipped, there is no difference in "
+        "If the effect is how many gradients are clipped, there is no difference in "
         "that share: in each of six runs every gradient looked at is longer than C, as the text "
         "says of its own. If it is the factor by which each is shortened, the norms must grow, "
         "which one run a capacity does not decide (`norm-grows-with-capacity`), and under Adam C "
         "cancels. The runs, one seed and a sixth of the steps, cannot tell what degrades utility.",
-    ),
-    Claim(
-        id="small_images/norm-grows-with-capacity",
-        where="text: section 4, on Figure 3",
-        says="In networks of higher capacity more terms enter the gradient's norm, which is larger "
-        "(the ratio is not printed; missing are several seeds of each capacity).",
         kind="unchecked",
-        compute=lambda: (
+        rounding=1e-12,
+    ),
+    claim(
+        "norm-grows-with-capacity",
+        "text: section 4, on Figure 3",
+        "In networks of higher capacity more terms enter the gradient's norm, which is larger "
+        "(the ratio is not printed; missing are several seeds of each capacity).",
+        lambda: (
             curves()[LARGEST]["median_norm"][-1] / curves()[SMALLEST]["median_norm"][-1]
         ),
-        explanation="This is the ratio of the median norms at capacities 64 and 8 at step 2,000, "
+        "This is the ratio of the median norms at capacities 64 and 8 at step 2,000, "
         "one run each: 55 and 50. Three seeds of capacity 16 have 30, 48 and 51 there, farther "
         "apart, so that nothing is decided.",
-    ),
-    Claim(
-        id="small_images/sub-optimal-fluctuates",
-        where="text: section 4, on Figures 1 (C 100) and 2 (noise 1.0)",
-        says="Sub-optimal runs have large fluctuations in utility (how large is not printed; "
-        "missing are several seeds of them).",
         kind="unchecked",
-        compute=lambda: sum(
+    ),
+    claim(
+        "sub-optimal-fluctuates",
+        "text: section 4, on Figures 1 (C 100) and 2 (noise 1.0)",
+        "Sub-optimal runs have large fluctuations in utility (how large is not printed; "
+        "missing are several seeds of them).",
+        lambda: sum(
             fluctuation(curves()[one]) > fluctuation(curves()[other])
             for one, other in product(SUB_OPTIMAL, OPTIMAL)
         ),
-        explanation="Of 16 pairs of a sub-optimal run and an optimal one, the former fluctuates "
+        "Of 16 pairs of a sub-optimal run and an optimal one, the former fluctuates "
         "more in this many: its scores' jumps, over their mean, in the second half. They are .23 "
         "and .16 (C 100, noise 1.0), and from .03 to .26 in the eight optimal runs.",
-    ),
-    Claim(
-        id="small_images/characteristics-cross",
-        where="text: section 4, on Figure 1 (C 100)",
-        says="Sub-optimal characteristics cross through optimal ones at low utility (where is not "
-        "printed; missing are several seeds of C 100).",
         kind="unchecked",
-        compute=crossed,
-        explanation="Of the six runs at C 0.1 and 1, the one run at C 100 crosses this many: it is "
+    ),
+    claim(
+        "characteristics-cross",
+        "text: section 4, on Figure 1 (C 100)",
+        "Sub-optimal characteristics cross through optimal ones at low utility (where is not "
+        "printed; missing are several seeds of C 100).",
+        crossed,
+        "Of the six runs at C 0.1 and 1, the one run at C 100 crosses this many: it is "
         "above them here and there up to step 1,250, by 0.4 at most, at scores below 1.8, and ends "
         "below. Noise 1.0 cannot be asked: its stored points end before epsilon 1.3, the others "
         "begin later.",
+        kind="unchecked",
     ),
 )
