@@ -24,14 +24,11 @@ from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.recomputed import EXAMPLE_NOISE, EXAMPLE_RATE, EXAMPLE_STEPS
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, AdadpSettings, proven
-from dpkit.papers.targets.target import Target
+from dpkit.papers.targets.target import Target, price
 from dpkit.privacy import (
-    Guarantee,
     NoGuarantee,
     Release,
-    Releases,
     WithoutReplacementGaussian,
-    pld,
 )
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import FixedSizeBatches
@@ -206,10 +203,6 @@ def _step(one: StepTrace, index: int) -> StepTrace:
     return one._replace(releases=one.releases[index : index + 1])
 
 
-def _price(ledger: Callable[[], Releases], delta: float = ADADP.target_delta) -> Guarantee:
-    return pld.epsilon(ledger(), delta=delta)
-
-
 MAIN: dict[str, Any] = {"run": describe(ADADP), "records": PUBLIC_SIZE, "weights' seed": SEED}
 EXAMPLE_SETTINGS = {
     "noise multiplier": EXAMPLE_NOISE,
@@ -220,10 +213,9 @@ EXAMPLE_SETTINGS = {
 TARGETS: tuple[Target, ...] = (
     Target(
         id="adadp/published",
-        version="published",
         says="The main run on MNIST: clipping and noise follow the history of raw gradients.",
         where="text: sections IV-A and IV-C; Theorem 1 for 1,000 steps",
-        proven=partial(_price, lambda: main_run().published),
+        proven=partial(price, lambda: main_run().published),
         claimed=ADADP.target_epsilon,
         charged=ADADP.charged(public_size=PUBLIC_SIZE, steps=ADADP.max_steps),
         attack="The attacker looks whether the second step has noise at a coordinate that no other "
@@ -245,7 +237,7 @@ TARGETS: tuple[Target, ...] = (
         version="repaired",
         says="The kit's repaired main run: the history is of what was released.",
         where="kit: dpkit/papers/adadp/levels.py",
-        proven=partial(_price, lambda: main_run().repaired),
+        proven=partial(price, lambda: main_run().repaired),
         claimed=ADADP.target_epsilon,
         attack="The attacker knows all other records and adds up the log likelihood ratios of the "
         "projection and of all 1,000 noised sums, at the shifts that the kit's own steps have.",
@@ -257,10 +249,9 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         id="adadp/wider-noise",
-        version="published",
         says="The first two steps of the main run, at coordinates that all records move.",
         where="text: Algorithm 1, lines 9, 12 and 23; Theorem 1 for two steps",
-        proven=partial(_price, lambda: ADADP.ledger(public_size=PUBLIC_SIZE, steps=2)),
+        proven=partial(price, lambda: ADADP.ledger(public_size=PUBLIC_SIZE, steps=2)),
         claimed=ADADP.target_epsilon,
         charged=ADADP.charged(public_size=PUBLIC_SIZE, steps=2),
         attack="The attacker subtracts what others add to the second step and takes the mean "
@@ -278,7 +269,6 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         id="adadp/local-clipping",
-        version="published",
         says="Theorem 1's example with a coordinate's bound s_i taken as its sensitivity.",
         where="text: eq. 5 and section III-B; after the proof of Theorem 1 (eq. 7 gives 6.92)",
         proven=lambda: proven(
@@ -306,10 +296,9 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         id="adadp/theorem-1-example",
-        version="published",
         says="Theorem 1's example in the sampling of Algorithm 1, with a record added or removed.",
         where="text: after the proof of Theorem 1 (eq. 7 gives 6.92); Algorithm 1, line 3",
-        proven=partial(_price, lambda: recomputed.EXAMPLE),
+        proven=partial(price, lambda: recomputed.EXAMPLE),
         claimed=4.0,
         charged=recomputed.example_epsilon().epsilon,
         attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
@@ -322,11 +311,10 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         id="adadp/stopped-on-test-accuracy",
-        version="published",
         says="When a run of Table I stops at an accuracy of 0.96 on 10,000 test images.",
         where="text: Table I; section IV-F",
         proven=partial(
-            _price,
+            price,
             lambda: [Release(NoGuarantee(STOPS, "replace-one"))],
             recomputed.TABLE_1_DELTA,
         ),

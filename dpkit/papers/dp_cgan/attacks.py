@@ -24,8 +24,8 @@ from dpkit.audit.training.white_box import StepTrace
 from dpkit.common import checks
 from dpkit.papers.dp_cgan import algorithm, claims
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, DpCganSettings
-from dpkit.papers.targets.target import KNOWN, Target
-from dpkit.privacy import Guarantee, Release, SampledGaussian, pld
+from dpkit.papers.targets.target import KNOWN, Target, price
+from dpkit.privacy import Release, SampledGaussian
 from dpkit.training import Gan
 
 
@@ -113,7 +113,6 @@ def of_step(
     return Reconstructed(float((found == of).mean()), chance, of.size)
 
 
-DELTA = SETTINGS.target_delta
 LABEL = 9  # the record's, which no other record has
 OTHERS = 4  # records beside it where a step is measured
 EPOCH = 100  # steps of the code's rate, 600 of 60,000
@@ -226,11 +225,6 @@ def run_scores(
     return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
 
 
-def priced(ledger: list[Release]) -> Guarantee:
-    """The certified accountant's price."""
-    return pld.epsilon(ledger, delta=DELTA)
-
-
 def short(noise: float, steps: int) -> list[Release]:
     """Steps at the code's sampling rate."""
     return [Release(SampledGaussian(noise, claims.CODE_RATE), steps)]
@@ -268,13 +262,11 @@ def common(settings: DpCganSettings, rate: float, steps: int) -> dict[str, Any]:
 TARGETS: tuple[Target, ...] = (
     Target(
         id="dp_cgan/published",
-        version="published",
         says="The published run, whose generator is updated with the private batch's labels.",
         where="text: section 4 (post-processing), section 5, Table 1 (epsilon 9.6); code: the "
         "generator's step",
         claimed=SETTINGS.target_epsilon,
-        delta=DELTA,
-        proven=lambda: priced(claims.main_run().published),
+        proven=lambda: price(claims.main_run().published),
         attack="For a label that nobody else has, see whether the generator's weights of that "
         "label change in the first step.",
         scores=partial(label_scores, SETTINGS),
@@ -293,13 +285,11 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         id="dp_cgan/per-tensor-clipping",
-        version="published",
         says="One epoch of 100 steps in which four tensors are clipped apart and charged as one, "
         "with the Poisson batches and the noise that are charged for.",
         where="code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
         charged=claims.epsilon(SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE), EPOCH),
-        delta=DELTA,
-        proven=lambda: priced(short(claims.REAL_PART, EPOCH)),
+        proven=lambda: price(short(claims.REAL_PART, EPOCH)),
         attack=ALONG,
         scores=partial(run_scores, partial(real_shift, SETTINGS), claims.CODE_RATE, EPOCH),
         trials=1_000_000,
@@ -312,7 +302,6 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         id="dp_cgan/label-leak",
-        version="published",
         says="Four epochs of 100 steps in which a record whose real gradient vanishes is still "
         "seen by the fake example of its label, which is clipped but not noised.",
         where="code: fake gradients from the private batch's labels; text: Algorithm 1, lines "
@@ -320,8 +309,7 @@ TARGETS: tuple[Target, ...] = (
         charged=claims.epsilon(
             SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE), 4 * EPOCH
         ),
-        delta=DELTA,
-        proven=lambda: priced(short(claims.BOTH_PARTS, 4 * EPOCH)),
+        proven=lambda: price(short(claims.BOTH_PARTS, 4 * EPOCH)),
         attack="Score every update of the discriminator along the direction in which a fake "
         "example of the record's label moves it; how far is measured on the kit's step.",
         scores=partial(run_scores, partial(fake_shift, SETTINGS), claims.CODE_RATE, 4 * EPOCH),
@@ -341,8 +329,7 @@ TARGETS: tuple[Target, ...] = (
         says="The repaired run: clipped jointly, public labels, Poisson batches, its own noise.",
         where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        delta=DELTA,
-        proven=lambda: priced(claims.main_run().repaired),
+        proven=lambda: price(claims.main_run().repaired),
         attack=ALONG,
         scores=partial(
             run_scores, partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps
@@ -362,8 +349,7 @@ TARGETS: tuple[Target, ...] = (
         says="The generator's update in the repaired run, with labels drawn uniformly.",
         where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        delta=DELTA,
-        proven=lambda: priced(claims.main_run().repaired),
+        proven=lambda: price(claims.main_run().repaired),
         attack="As on the published run: see whether the generator's weights of a label that "
         "nobody else has change in the first step.",
         scores=partial(label_scores, REPAIRED),

@@ -26,13 +26,11 @@ from dpkit.papers.dpgan.settings import (
     ungrouped,
 )
 from dpkit.papers.dpgan.variants import sized
-from dpkit.papers.targets.target import KNOWN, Target
-from dpkit.privacy import pld
+from dpkit.papers.targets.target import KNOWN, Target, price
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.training.types import Gan
 
-DELTA = MNIST.target_delta
 PRIVATE = MNIST.private_examples
 BEFORE, AFTER = (MNIST.critic_steps * iterations for iterations in TABLE_7["mnist"])
 BATCHES = PRIVATE // MNIST.expected_batch_size  # in a pass over the data
@@ -132,14 +130,12 @@ def variant(name: str, where: str, says: str, settings: DpganSettings, steps: in
     """A slip alone, for as many steps as the paper allows."""
     return Target(
         id=f"{PAPER}/{name}",
-        version="published",
         says=says,
         where=where,
         claimed=settings.target_epsilon,
         charged=charged(settings, steps),
-        delta=DELTA,
-        proven=lambda: pld.epsilon(
-            settings.poisson_ledger(public_size=PRIVATE, steps=steps), delta=DELTA
+        proven=partial(
+            price, partial(settings.poisson_ledger, public_size=PRIVATE, steps=steps)
         ),
         attack=ALONG,
         scores=partial(poisson, settings, steps),
@@ -158,14 +154,12 @@ PASSES = AFTER // BATCHES  # whole ones
 TARGETS: tuple[Target, ...] = (
     Target(
         id=f"{PAPER}/published",
-        version="published",
         says="The published MNIST run with all optimisations: 16 of its 16.3 passes over shuffled "
         "batches.",
         where="text: Table 1 (epsilon 4), Table 7 (780 iterations); code: the last script",
         claimed=SETTINGS.target_epsilon,
         charged=charged(SETTINGS, AFTER),
-        delta=DELTA,
-        proven=lambda: pld.epsilon(main_run().published, delta=DELTA),
+        proven=lambda: price(main_run().published),
         attack="Knowing all other records, score every pass along what sets a white image's "
         "gradient apart from a black one's, measured on the kit's step.",
         scores=partial(shuffled, SETTINGS, PASSES),
@@ -230,8 +224,7 @@ TARGETS: tuple[Target, ...] = (
         "the noise that is charged.",
         where="dpkit/papers/dpgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        delta=DELTA,
-        proven=lambda: pld.epsilon(main_run().repaired, delta=DELTA),
+        proven=lambda: price(main_run().repaired),
         attack=ALONG,
         scores=partial(poisson, REPAIRED, REPAIRED.max_steps),
         trials=100_000,

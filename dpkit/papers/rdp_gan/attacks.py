@@ -24,7 +24,6 @@ from dpkit.papers.rdp_gan.claims import TEXT_TOTAL, main_run
 from dpkit.papers.rdp_gan.recomputed import ADULT, RELEASES, TOTAL
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.settings import (
-    DELTA,
     GENERATOR_STEPS,
     MULTIPLICATIVE,
     OUTPUT_ERROR,
@@ -33,9 +32,8 @@ from dpkit.papers.rdp_gan.settings import (
     RdpGanSettings,
     Tuning,
 )
-from dpkit.papers.targets.target import Target
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Guarantee, Release, Releases
+from dpkit.papers.targets.target import Target, price
+from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.training.types import Gan
@@ -170,19 +168,13 @@ def noise_after_a_test(tuning: Tuning, rng: np.random.Generator, trials: int) ->
     return Scores(world(4_999), world(5_000))
 
 
-def _price(ledger: Callable[[], Releases]) -> Guarantee:
-    return pld.epsilon(ledger(), delta=DELTA)
-
-
 def _exact(name: str, settings: RdpGanSettings, **fields: Any) -> Target:
     """An exact attack on the first step of a published reading of the noise."""
     ledger = partial(settings.ledger, public_size=PUBLIC_SIZE)
     return Target(
         id=f"rdp_gan/{name}",
-        version="published",
-        proven=partial(_price, ledger),
+        proven=partial(price, ledger),
         claimed=TOTAL,
-        delta=DELTA,
         trials=TRIALS,
         bound=bounds.distinguished,
         assumes=(IN_FIRST, WORST),
@@ -196,9 +188,7 @@ def _values(name: str, moved: float, **fields: Any) -> Target:
     """An attack on 5,000 noisy loss values of Adult."""
     return Target(
         id=f"rdp_gan/{name}",
-        version="published",
         claimed=TOTAL,
-        delta=DELTA,
         attack="The attacker knows all other losses, and which of two values the record's has, and "
         "adds up the log likelihood ratios of all noisy values.",
         scores=partial(loss_values, moved),
@@ -233,9 +223,8 @@ TARGETS: tuple[Target, ...] = (
         version="repaired",
         says="The kit's repaired main run: noise on clipped gradients, at the same total.",
         where="kit: dpkit/papers/rdp_gan/repaired.py",
-        proven=lambda: _price(lambda: main_run().repaired),
+        proven=partial(price, lambda: main_run().repaired),
         claimed=TOTAL,
-        delta=DELTA,
         attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
         "all 5,000 noised sums, at the shift that the kit's own step is seen to have.",
         scores=whole_repaired_run,
@@ -264,11 +253,9 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         id="rdp_gan/noise-tuned-on-test-data",
-        version="published",
         says="Algorithm 2's noise scale after its first test, on 10,000 validation records.",
         where="text: Algorithm 2, line 15; eqs. 17 and 18; sections V-A3 and V-E",
-        proven=partial(_price, lambda: [Release(NoGuarantee(FREE, "replace-one"))]),
-        delta=DELTA,
+        proven=partial(price, lambda: [Release(NoGuarantee(FREE, "replace-one"))]),
         attack="The attacker reads from the noise scale whether 5,000 or 4,999 records were "
         "answered right.",
         scores=partial(noise_after_a_test, TUNING),

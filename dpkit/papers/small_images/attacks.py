@@ -34,8 +34,8 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     SmallImagesSettings,
 )
-from dpkit.papers.targets.target import KNOWN, Target
-from dpkit.privacy import Adjacency, Guarantee, pld, rdp
+from dpkit.papers.targets.target import DELTA, KNOWN, Target, price
+from dpkit.privacy import Adjacency, Guarantee, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
@@ -111,7 +111,6 @@ class Repeated:
             return np.log(np.maximum(least - delta, 0) / most)
 
 
-DELTA = SETTINGS.target_delta
 # Whole ones of a pass: 468
 BATCHES = PUBLIC_SIZE // SETTINGS.expected_batch_size
 WEIGHTS_SEED, IMAGES_SEED = 1, 5
@@ -171,7 +170,6 @@ def shuffled(name: str, says: str, noise: float, epochs: int, trials: int) -> Ta
     run = FIGURE_2[noise]
     return Target(
         id=f"{PAPER}/{name}",
-        version="published",
         says=says,
         where=MAIN,
         charged=spent(noise, epochs),
@@ -203,7 +201,7 @@ def shuffled(name: str, says: str, noise: float, epochs: int, trials: int) -> Ta
 def passes(noise: float, epochs: int) -> Guarantee:
     """The price of whole passes, without amplification."""
     ledger = FIGURE_2[noise].ledger(public_size=PUBLIC_SIZE, steps=epochs * BATCHES)
-    return pld.epsilon(ledger, delta=DELTA)
+    return price(ledger)
 
 
 def mean_clipped(name: str, says: str, run: BeaulieuJones, **more: Any) -> Target:
@@ -218,7 +216,6 @@ def mean_clipped(name: str, says: str, run: BeaulieuJones, **more: Any) -> Targe
 
     return Target(
         id=f"{PAPER}/{name}",
-        version="published",
         says=says,
         where=BEAULIEU,
         charged=epsilon(run.claimed_ledger()),
@@ -256,11 +253,10 @@ def xie(name: str, says: str, *, size: int, iterations: int, trials: int) -> Tar
 
     return Target(
         id=f"{PAPER}/{name}",
-        version="published",
         says=says,
         where=SCRIPT,
         claimed=run.published_epsilon(),
-        proven=lambda: pld.epsilon(ledger, delta=DELTA),
+        proven=partial(price, ledger),
         attack="Knowing all other records, score every release along the record's gradient by its "
         "likelihood ratio.",
         scores=scores,
@@ -293,7 +289,7 @@ TARGETS: tuple[Target, ...] = (
             EPOCHS,
             200_000,
         ),
-        proven=lambda: pld.epsilon(main_run().published, delta=DELTA),
+        proven=lambda: price(main_run().published),
         attack="Knowing all other records, count the passes whose likelihood ratio is above a "
         "threshold; single passes are drawn, and 40 of them counted by the binomial distribution.",
         scores=partial(passes_seen, 0.5, 1),
@@ -321,7 +317,7 @@ TARGETS: tuple[Target, ...] = (
         says="The repaired run: Poisson batches, and the noise that epsilon 10 then needs.",
         where="dpkit/papers/small_images/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
-        proven=lambda: pld.epsilon(main_run().repaired, delta=DELTA),
+        proven=lambda: price(main_run().repaired),
         attack="Knowing all other records, score every release along the record's gradient; how "
         "far a white image moves a release is measured on the kit's step.",
         scores=lambda rng, trials: runs.sorted_runs(

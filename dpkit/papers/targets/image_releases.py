@@ -17,15 +17,13 @@ from dpkit.audit import one_run
 from dpkit.audit.one_run import apart, coins
 from dpkit.audit.scores import Scores
 from dpkit.common import checks
-from dpkit.papers.targets.target import Target
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Guarantee
+from dpkit.papers.targets.target import DELTA, Target, price
 from dpkit.privacy.mechanisms import Floats
 from dpkit.synthesizers import class_moments, random_features
 from dpkit.synthesizers.class_moments import MomentsSettings
 from dpkit.synthesizers.random_features import FeaturesSettings
 
-DELTA, EPSILON = 1e-5, 8.0
+EPSILON = 8.0
 COINS = "each canary's inclusion is an independent fair coin"
 AT_ONCE = 200  # embeddings that are held at a time
 CANARIES = 10_000
@@ -116,17 +114,12 @@ def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
     return {"asked_epsilon": EPSILON, "canaries": CANARIES} | settings | shape
 
 
-def _price(asked: Any) -> Guarantee:
-    return pld.epsilon(asked().ledger(), delta=DELTA)
-
-
 def _target(name: str, asked: Any, **rest: Any) -> Target:
     return Target(
         f"baselines/{name}",
-        "mechanism",
-        proven=partial(_price, asked),
+        version="mechanism",
+        proven=lambda: price(asked().ledger()),
         bound=one_run.one_run,
-        delta=DELTA,
         independent=False,
         assumes=(COINS,),
         **rest,

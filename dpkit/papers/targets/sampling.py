@@ -15,20 +15,16 @@ from scipy.special import ndtri_exp
 from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.common import checks
-from dpkit.papers.targets.target import Target
-from dpkit.privacy import Gaussian, Release, SampledGaussian, WithoutReplacementGaussian, pld
+from dpkit.papers.targets.target import Target, price
+from dpkit.privacy import Gaussian, Release, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Adjacency, Floats
 from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import ShuffledBatches
 
-DELTA = 1e-5
 COUNTS = (100, 100)  # of the other records' labels
-RECORDS, BATCH, WEIGHTS = (
-    640,
-    64,
-    10_000,
-)  # where the divisor follows from the number of records
+# Where the divisor follows from the number of records
+RECORDS, BATCH, WEIGHTS = 640, 64, 10_000
 DRAWN = 100  # records, and steps, where each step draws one record
 OPPOSITE = "the record's clipped gradient is opposite to all others'"
 CHUA = "Chua et al. 2024, How private are DP-SGD implementations? (ICML): common practice"
@@ -126,19 +122,14 @@ def _poisson(
     return [Release(SampledGaussian(noise_multiplier, rate, adjacency), steps)]
 
 
-def _price(ledger: Releases) -> Guarantee:
-    return pld.epsilon(ledger, delta=DELTA)
-
-
 def _none(reason: str) -> Guarantee:
-    return _price([Release(NoGuarantee(reason))])
+    return price([Release(NoGuarantee(reason))])
 
 
 def _target(name: str, charged: Releases | None, **fields: Any) -> Target:
     """A target whose charge is a ledger's price, or 0 where the accountant does not see it."""
-    cost = 0.0 if charged is None else _price(charged).epsilon
-    given = {"version": "published", "charged": cost, "delta": DELTA, "scale": "reduced"}
-    return Target(id=f"sampling/{name}", **(given | fields))
+    cost = 0.0 if charged is None else price(charged).epsilon
+    return Target(id=f"sampling/{name}", charged=cost, **fields)
 
 
 def _shuffled(name: str, noise_multiplier: float, batches: int, **fields: Any) -> Target:
@@ -149,7 +140,7 @@ def _shuffled(name: str, noise_multiplier: float, batches: int, **fields: Any) -
     common = {
         "says": f"One shuffled epoch of {batches:,} batches at noise {noise_multiplier:g}.",
         "where": CHUA,
-        "proven": lambda: _price([Release(Gaussian(noise_multiplier))]),
+        "proven": lambda: price([Release(Gaussian(noise_multiplier))]),
         "attack": "The attacker takes the largest of all noised sums: the record's batch stands "
         "out more if the record is there.",
         "scores": partial(largest_batch, **given, moved=moved),
@@ -172,7 +163,7 @@ TARGETS: tuple[Target, ...] = (
         0.6,
         1_000,
         says="One shuffled epoch of 1,000 batches at noise 0.6, a record replaced by another.",
-        proven=lambda: _price(
+        proven=lambda: price(
             [ShuffledBatches(1).passes(noise_multiplier=0.6, public_size=1_000, steps=1_000)]
         ),
         moved=(0.0, 2.0),
@@ -186,7 +177,7 @@ TARGETS: tuple[Target, ...] = (
         says="1,000 batches at noise 0.6, drawn as they are charged: each record with chance "
         "1/1,000.",
         where="kit: dpkit/training/batches.py",
-        proven=partial(_price, _poisson(0.6, 1 / 1_000, 1_000)),
+        proven=partial(price, _poisson(0.6, 1 / 1_000, 1_000)),
         attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
         "all noised sums.",
         scores=partial(runs.poisson, shift=1 / 0.6, rate=1 / 1_000, steps=1_000),
@@ -201,7 +192,7 @@ TARGETS: tuple[Target, ...] = (
         where="Beaulieu-Jones et al. 2017 (code: greenelab/SPRINT_gan): batches of one record; the "
         "number of steps here is the kit's",
         proven=partial(
-            _price, [Release(WithoutReplacementGaussian(1.0 / 2, 1 / DRAWN), DRAWN)]
+            price, [Release(WithoutReplacementGaussian(1.0 / 2, 1 / DRAWN), DRAWN)]
         ),
         attack="The attacker knows all other records, whose gradients are alike, and adds up the "
         "log likelihood ratios of all noised gradients: an opposite one moves them by 2C.",
@@ -218,7 +209,7 @@ TARGETS: tuple[Target, ...] = (
         "the other class.",
         where="Xie et al. 2018 (code: illidanlab/dpgan) and RDP-GAN's code: a GAN for each digit, "
         "charged as parallel parts; the releases here are the kit's",
-        proven=lambda: _price([Release(Gaussian(1.0, "replace-one"))]),
+        proven=lambda: price([Release(Gaussian(1.0, "replace-one"))]),
         attack="The attacker knows all other records and adds up the log likelihood ratios of both "
         "models: the record leaves the one and enters the other.",
         scores=partial(between_classes, noise_multiplier=1.0),

@@ -10,13 +10,22 @@ from dpkit.audit.bounds import clopper_pearson
 from dpkit.audit.scores import Bound, Scores
 from dpkit.common import checks
 from dpkit.common.records import SCALES
-from dpkit.privacy.ledger import Guarantee
+from dpkit.privacy import pld
+from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency
 
 Version = Literal["published", "repaired", "mechanism"]
 VERSIONS: tuple[str, ...] = get_args(Version)
 # Of most attacks
 KNOWN = "the attacker knows the other records and sees every release"
+DELTA = 1e-5
+
+
+def price(
+    ledger: Releases | Callable[[], Releases], delta: float = DELTA
+) -> Guarantee:
+    """The certified accountant's price of a ledger, or of one that is made when asked for."""
+    return pld.epsilon(ledger() if callable(ledger) else ledger, delta=delta)
 
 
 @dataclass(frozen=True)
@@ -26,9 +35,9 @@ class Target:
     Args:
         id: "<paper>/<name>", the paper by its package's name, or another group's. A paper's
             main run is "<paper>/published" and "<paper>/repaired".
-        version: "published", "repaired", or "mechanism" for one release of `privacy`.
         says: the target, one sentence.
         where: section, table or file of its claimed or charged epsilon.
+        version: "published", "repaired", or "mechanism" for one release of `privacy`.
         claimed: epsilon that the text states for it, or None.
         charged: epsilon that the published code's accountant charges for it, or None.
         delta: in (0, 1), of all the epsilons.
@@ -50,16 +59,16 @@ class Target:
     """
 
     id: str
-    version: Version
     says: str
     where: str
     proven: Callable[[], Guarantee]
     attack: str
     scores: Callable[[np.random.Generator, int], Scores]
     trials: int
+    version: Version = "published"
     claimed: float | None = None
     charged: float | None = None
-    delta: float = 1e-5
+    delta: float = DELTA
     bound: Bound = clopper_pearson
     assumes: tuple[str, ...] = ()
     adjacency: Adjacency = "add-remove"

@@ -13,11 +13,10 @@ import numpy as np
 
 from dpkit.audit import bounds, one_run
 from dpkit.audit.scores import Scores
-from dpkit.papers.targets.target import Target
+from dpkit.papers.targets.target import DELTA, Target
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.plan import calibrated
 
-DELTA = 1e-5
 COINS = "each candidate's inclusion is an independent fair coin"
 PRIVATE, STEP, GAN = "private/model.py", "private/release.py", "private/gan.py"
 
@@ -121,9 +120,8 @@ def _target(name: str, run: TrainedRun, **rest: Any) -> Target:
     settings = run.settings() | rest.pop("settings", {})
     return Target(
         f"training/{name}",
-        "mechanism",
+        version="mechanism",
         proven=run.proven,
-        delta=DELTA,
         settings=settings,
         **rest,
     )
