@@ -13,6 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
+
 from dpkit.common import checks, files, records
 from dpkit.privacy import SampledGaussian, pld, rdp
 from dpkit.privacy.ledger import Release, Releases
@@ -90,6 +92,12 @@ class Curve(NamedTuple):
     y: list[float]
     x_name: str
     y_name: str
+
+    @classmethod
+    def along(cls, steps: int, y: Callable[[int], float], x_name: str, y_name: str) -> "Curve":
+        """y at 25 counts of steps from 0 on, evenly spaced."""
+        x = np.linspace(0, steps, 25).astype(int).tolist()
+        return cls(x, [y(count) for count in x], x_name, y_name)
 
 
 class Measured(NamedTuple):

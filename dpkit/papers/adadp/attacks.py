@@ -96,8 +96,7 @@ def widened() -> float:
         for rows in (lot(own=own, also=LITTLE) for own in (0.0, SIZE))
     )
     absent, present = (one.releases[1][0].stds[0][:, OWN].numpy() for one in seen)
-    ratios = np.sort(present[absent > 0] / absent[absent > 0])
-    return float(ratios[-LOOKED_AT])
+    return float(np.sort(present[absent > 0] / absent[absent > 0])[-LOOKED_AT])
 
 
 def wider_noise(rng: np.random.Generator, trials: int) -> Scores:
@@ -126,8 +125,7 @@ def repaired_shifts() -> tuple[float, ...]:
     present = seen((rows, labels), like=absent)
     steps = [white_box.shift(_step(absent, index), _step(present, index)) for index in (0, 1)]
     # Of length 1, as the PCA scales rows
-    record = np.eye(ADADP.widths[0])[[OWN]]
-    upper = np.triu(pca.second_moments(record))
+    upper = np.triu(pca.second_moments(np.eye(ADADP.widths[0])[[OWN]]))
     assert REPAIRED.pca_noise is not None
     return (*steps, float(np.sqrt((upper**2).sum())) / REPAIRED.pca_noise)
 

@@ -64,12 +64,11 @@ def distance_claim(name: str, method: str, other: str) -> Claim:
 
 def reduction_claim(name: str, where: str, stated: float, over: str, *data_sets: str) -> Claim:
     """An average reduction of epsilon over rows of Table I."""
-    whose = " and ".join(data_sets)
     return claim(
         name,
         where,
         f"AdaDP needs {stated:.0%} less epsilon than DpSgd for the same accuracy, on average "
-        f"over {whose}.",
+        f"over {' and '.join(data_sets)}.",
         partial(recomputed.reduction, *data_sets),
         f"The mean {over} rows, as they are printed.",
         equals=stated,

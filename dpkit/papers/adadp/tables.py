@@ -142,11 +142,10 @@ def figure_5(stored: Stored, base: Stored) -> list[dict[str, Any]]:
 
 def curves(stored: Stored, keys: Iterable[str]) -> dict[str, tuple[list[int], list[float]]]:
     """Accuracy by step of the first seed of each run, by key: steps and accuracies."""
-    found = {key: values(stored, key) for key in keys}
     return {
         key: (v[0]["curve"]["steps"], v[0]["curve"]["accuracy"])
-        for key, v in found.items()
-        if v
+        for key in keys
+        if (v := values(stored, key))
     }
 
 

@@ -286,10 +286,9 @@ def trajectories(grid: TrajectoryGrid) -> Measured:
     """
     found = {one.name: _compared(one, grid) for one in OBJECTIVES}
     others = [values for name, values in found.items() if name != BEALE_AS_PRINTED.name]
-    beale = (("printed", BEALE_AS_PRINTED), ("usual", BEALE))
     values = {
         f"{prefix}_{key}": value
-        for prefix, one in beale
+        for prefix, one in (("printed", BEALE_AS_PRINTED), ("usual", BEALE))
         for key, value in found[one.name].items()
     }
     for key in [name for name in others[0] if name.startswith(("nearer", "ratio"))]:

@@ -161,9 +161,8 @@ def seen(
 ) -> list[StepTrace]:
     """One step of either world from the same weights, with the same draws."""
     new = partial(deepcopy, weights(settings, raised))
-    step = algorithm.step
     return [
-        white_box.once(step, new, batch, settings=settings, seed=seed)
+        white_box.once(algorithm.step, new, batch, settings=settings, seed=seed)
         for batch in worlds(settings, sure=sure)
     ]
 

@@ -176,9 +176,8 @@ def spent(noise: float, rate: float) -> float:
 
 def by_step(noise: float, rate: float) -> Curve:
     """Epsilon along the run."""
-    steps = np.linspace(0, charged_steps(), 25).astype(int).tolist()
-    mechanism = SampledGaussian(noise, rate)
-    return Curve(steps, [epsilon(mechanism, n) for n in steps], "steps", "epsilon")
+    after = partial(epsilon, SampledGaussian(noise, rate))
+    return Curve.along(charged_steps(), after, "steps", "epsilon")
 
 
 def corrected(

@@ -219,8 +219,7 @@ def _partners(
         fakes = gan.generator_net(latents)
     if not isinstance(settings.sampling, ShuffledBatches):
         fakes = fakes[torch.randint(made, (count,), generator=rng, device=rng.device)]
-    mixing = torch.rand(count, generator=rng, device=rng.device)
-    return fakes[:count], mixing
+    return fakes[:count], torch.rand(count, generator=rng, device=rng.device)
 
 
 def _updated(

@@ -15,7 +15,6 @@ from math import e, expm1, log1p
 from statistics import mean
 from typing import Any
 
-import numpy as np
 from scipy.optimize import brentq
 
 from dpkit.common.checks import short
@@ -64,9 +63,9 @@ def rate(settings: DpganSettings) -> float:
 
 def by_iteration(mechanism: Mechanism, iterations: int) -> Curve:
     """Epsilon along the run, of one release a critic step."""
-    counts = np.linspace(0, iterations, 25).astype(int).tolist()
-    spent = [epsilon(mechanism, STEPS * n) for n in counts]
-    return Curve(counts, spent, "iterations", "epsilon")
+    return Curve.along(
+        iterations, lambda n: epsilon(mechanism, STEPS * n), "iterations", "epsilon"
+    )
 
 
 def allowed(settings: DpganSettings) -> int:
@@ -74,14 +73,20 @@ def allowed(settings: DpganSettings) -> int:
     return settings.iterations_allowed(public_size=settings.private_examples)
 
 
+def claimed(settings: DpganSettings, steps: int) -> list[Release]:
+    """The code's charges, one a group, for its own number of private examples."""
+    return settings.claimed_ledger(public_size=settings.private_examples, steps=steps)
+
+
 def charged_by_iteration(settings: DpganSettings) -> Curve:
     """Epsilon as the code's accountant has it, along the run: RDP at the moments' orders."""
-    counts = np.linspace(0, allowed(settings), 25).astype(int).tolist()
-    orders, size = range(2, (settings.moments or 0) + 2), settings.private_examples
-    accountant = AsPublished(tuple(orders), settings.target_delta)
-    ledgers = (settings.claimed_ledger(public_size=size, steps=STEPS * n) for n in counts)
-    spent = [accountant.epsilon(ledger) for ledger in ledgers]
-    return Curve(counts, spent, "iterations", "epsilon as charged")
+    orders = tuple(range(2, (settings.moments or 0) + 2))
+    spent = AsPublished(orders, settings.target_delta).epsilon
+    return Curve.along(
+        allowed(settings),
+        lambda n: spent(claimed(settings, STEPS * n)),
+        *("iterations", "epsilon as charged"),
+    )
 
 
 FITTED = "the private size is fitted to Table 7"
@@ -128,8 +133,7 @@ def table_7(key: str, column: str) -> Claim:
 
 def charged(settings: DpganSettings, steps: int) -> float:
     """Epsilon of the steps by the code's charges, one a group, and its moments accountant."""
-    ledger = settings.claimed_ledger(public_size=settings.private_examples, steps=steps)
-    return by_moments(ledger, settings)
+    return by_moments(claimed(settings, steps), settings)
 
 
 def by_moments(ledger: list[Release], settings: DpganSettings) -> float:

@@ -157,8 +157,7 @@ def generate(
     """
     latents = torch.randn(len(labels), settings.latent_size, generator=rng, device=rng.device)
     with torch.no_grad():
-        outputs = gan.averaged_net(latents, labels)
-        return drawn(outputs, settings.parts, rng=rng)
+        return drawn(gan.averaged_net(latents, labels), settings.parts, rng=rng)
 
 
 def _fakes(gan: Gan, settings: RdpGanSettings, rng: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -170,10 +170,9 @@ def noise_after_a_test(tuning: Tuning, rng: np.random.Generator, trials: int) ->
 
 def _exact(name: str, settings: RdpGanSettings, **fields: Any) -> Target:
     """An exact attack on the first step of a published reading of the noise."""
-    ledger = partial(settings.ledger, public_size=PUBLIC_SIZE)
     return Target(
         id=f"rdp_gan/{name}",
-        proven=partial(price, ledger),
+        proven=partial(price, partial(settings.ledger, public_size=PUBLIC_SIZE)),
         claimed=TOTAL,
         trials=TRIALS,
         bound=bounds.distinguished,

@@ -218,8 +218,7 @@ def most_tuned_iterations(column: StatedColumn, factor: float) -> float:
 
 def iterations_by_noise(decay: Decay) -> Curve:
     """The noise along the printed number of iterations."""
-    steps = np.linspace(0, decay.printed, 25).astype(int).tolist()
-    return Curve(steps, [decay.schedule(t) for t in steps], "iteration", "noise on the loss")
+    return Curve.along(decay.printed, decay.schedule, "iteration", "noise on the loss")
 
 
 def scheduled_iterations(schedule: Schedule, column: StatedColumn) -> float:

@@ -267,10 +267,9 @@ def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str,
 
 def rates(sweep: Stored, stored: Stored, records: str) -> list[dict[str, Any]]:
     """Figures 9 and 10 as rows: one a schedule and decay rate; arguments as `figure_9`."""
-    found = figure_9(sweep, stored, records)
     return [
         {"schedule": name, **dict(zip(columns, point, strict=True))}
-        for name, columns in found.items()
+        for name, columns in figure_9(sweep, stored, records).items()
         for point in zip(*columns.values(), strict=True)
     ]
 

@@ -157,10 +157,9 @@ def _template() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup, escape
 
-    loader = FileSystemLoader(Path(__file__).parent)
     env = Environment(
         autoescape=True,
-        loader=loader,
+        loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -311,10 +311,9 @@ CAPACITIES = (SMALLEST, *BASE, "capacity-32-seed0", LARGEST)
 @cache
 def curves() -> dict[str, Curve]:
     """The curves of all stored runs, by part."""
-    tables = ("common", "figure_1", "figure_2", "figure_3")
     return {
         name: part["values"]["curve"]
-        for table in tables
+        for table in ("common", "figure_1", "figure_2", "figure_3")
         for name, part in store.load("small_images", table, scale="reduced").items()
     }
 

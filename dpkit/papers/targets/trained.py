@@ -117,12 +117,11 @@ def generator_nearest(rng: np.random.Generator, trials: int) -> Scores:
 
 
 def _target(name: str, run: TrainedRun, **rest: Any) -> Target:
-    settings = run.settings() | rest.pop("settings", {})
     return Target(
         f"training/{name}",
         version="mechanism",
         proven=run.proven,
-        settings=settings,
+        settings=run.settings() | rest.pop("settings", {}),
         **rest,
     )
 
