@@ -463,6 +463,11 @@ class MainRun(NamedTuple):
     published: list[Release]
     repaired: list[Release]
 
+    @classmethod
+    def of(cls, name: str, claimed: float, *both: Any, **run: int) -> "MainRun":
+        """The main run by the settings of both, whose ledgers take `run`, such as public_size."""
+        return cls(name, claimed, *(one.ledger(**run) for one in both))
+
 
 # Opacus' default (1.5, accountants/rdp.py), and that of DP-CGAN's code (compute_epsilon in
 # DP_CGAN_RdpAcc.py)

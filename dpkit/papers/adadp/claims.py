@@ -502,7 +502,6 @@ CLAIMS = (*LEMMAS, *EXPERIMENTS, *ACCOUNTING, *DATA)
 
 def main_run() -> MainRun:
     """The run whose epsilon is claimed, and the repaired one."""
-    steps = ADADP.max_steps
+    run = {"public_size": PUBLIC_SIZE, "steps": ADADP.max_steps}
     chosen = (ADADP, at_level("repaired", LEVELS[0]))
-    ledgers = (one.ledger(public_size=PUBLIC_SIZE, steps=steps) for one in chosen)
-    return MainRun("AdaDP", ADADP.target_epsilon, *ledgers)
+    return MainRun.of("AdaDP", ADADP.target_epsilon, *chosen, **run)

@@ -487,5 +487,5 @@ CLAIMS = (*EVERY, *TEXT, *TABLE_1)
 
 def main_run() -> MainRun:
     """The run of the claimed epsilon, and the repaired one."""
-    ledgers = (one.ledger(public_size=PUBLIC_SIZE) for one in (SETTINGS, REPAIRED))
-    return MainRun("DP-CGAN", SETTINGS.target_epsilon, *ledgers)
+    both = (SETTINGS, REPAIRED)
+    return MainRun.of("DP-CGAN", SETTINGS.target_epsilon, *both, public_size=PUBLIC_SIZE)

@@ -572,5 +572,5 @@ CLAIMS: tuple[Claim, ...] = (
 
 def main_run() -> MainRun:
     """The run of the claimed epsilon, and the repaired one."""
-    ledgers = (one.ledger(public_size=49_000) for one in (SETTINGS, REPAIRED))
-    return MainRun("dpGAN", SETTINGS.target_epsilon, *ledgers)
+    both = (SETTINGS, REPAIRED)
+    return MainRun.of("dpGAN", SETTINGS.target_epsilon, *both, public_size=49_000)

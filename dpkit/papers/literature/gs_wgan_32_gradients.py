@@ -8,13 +8,15 @@ NOISE, CRITICS, STEPS, BATCH = 1.07, 1000, 20_000, 32  # its defaults
 SAID = 9.992624  # its script's formula at its defaults
 
 
-def epsilon(batch: int = BATCH) -> float:
+def epsilon(batch: int = BATCH, *, noise: float = NOISE, delta: float = 1e-5) -> float:
     """Certified epsilon, with a critic's choice read as a Poisson sample; add-remove.
 
     Args:
         batch: gradients in a release, each of which a record of the critic's part moves in full.
+        noise, delta: of the run.
     """
-    return of_poisson_batches(NOISE / math.sqrt(batch), 1 / CRITICS, STEPS, gap=0.01)
+    one = noise / math.sqrt(batch)
+    return of_poisson_batches(one, 1 / CRITICS, STEPS, delta=delta, gap=0.01)
 
 
 CLAIM = finding(

@@ -3,10 +3,9 @@
 import math
 
 from dpkit.papers.claims import Code, Source, finding
+from dpkit.papers.literature.gs_wgan_32_gradients import BATCH, STEPS
+from dpkit.papers.literature.gs_wgan_once_a_step import DELTA, NOISE
 from dpkit.privacy import Gaussian, Release, gdp
-
-NOISE, STEPS, BATCH = 0.4834747, 20_000, 32
-DELTA = 1.66575e-6  # 1 / (N ln N) of 55,000 records, as its log has it
 
 
 def epsilon(batch: int = BATCH) -> float:

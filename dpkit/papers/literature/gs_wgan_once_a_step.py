@@ -1,24 +1,13 @@
 """GS-WGAN in DPImageBench: noise for one gradient a step."""
 
-import math
+from functools import partial
 
-from dpkit.papers.claims import Code, Source, finding, of_poisson_batches
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.papers.literature import gs_wgan_32_gradients
 
-NOISE, CRITICS, STEPS, BATCH = 0.4834747, 1000, 20_000, 32
+NOISE = 0.4834747  # of as many critics, steps and images a step as there
 DELTA = 1.66575e-6  # 1 / (N ln N) of 55,000 records, as its log has it
-
-
-def epsilon(batch: int = BATCH) -> float:
-    """Certified epsilon, with a critic's choice read as a Poisson sample; add-remove.
-
-    Args:
-        batch: gradients in a release, each of which a record of the critic's part moves in full.
-    """
-    return of_poisson_batches(
-        NOISE / math.sqrt(batch), 1 / CRITICS, STEPS, delta=DELTA, gap=0.01
-    )
-
-
+epsilon = partial(gs_wgan_32_gradients.epsilon, noise=NOISE, delta=DELTA)
 CLAIM = finding(
     "gs-wgan-once-a-step",
     Source(

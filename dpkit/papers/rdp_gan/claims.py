@@ -528,5 +528,4 @@ CLAIMS: tuple[Claim, ...] = (
 def main_run() -> MainRun:
     """The run of the claimed epsilon, and the repaired one."""
     half = repaired("digits", target_epsilon=0.5, public_size=60_000)
-    ledgers = (one.ledger(public_size=60_000) for one in (SETTINGS, half))
-    return MainRun("RDP-GAN", SETTINGS.target_epsilon or math.nan, *ledgers)
+    return MainRun.of("RDP-GAN", TOTAL, SETTINGS, half, public_size=60_000)

@@ -447,5 +447,4 @@ CLAIMS: tuple[Claim, ...] = (
 
 def main_run() -> MainRun:
     """The run of the claimed epsilon, and the repaired one."""
-    ledgers = (one.ledger(public_size=PUBLIC_SIZE) for one in (SETTINGS, REPAIRED))
-    return MainRun("Small images", spent(0.5), *ledgers)
+    return MainRun.of("Small images", spent(0.5), SETTINGS, REPAIRED, public_size=PUBLIC_SIZE)
