@@ -57,10 +57,8 @@ def epsilon(sample_rate: float, *, delta: float) -> float:
     where nobody has a gradient, only with the record in the first lot, and that is likelier than
     delta: then p <= e^epsilon 0 + delta for no epsilon. Else 0, which proves nothing.
     """
-    lots = (
-        np.vstack([OTHERS, [0.5, 0.5, 1.0, 0.0]]),
-        OTHERS,
-    )  # with one record more, and without
+    # With one record more, and without
+    lots = (np.vstack([OTHERS, [0.5, 0.5, 1.0, 0.0]]), OTHERS)
     noises = [second_noise(lot, expected=len(OTHERS)) for lot in lots]
     seen = [bool(one[ONLY] > 0 and one[NOBODY] == 0) for one in noises]
     return math.inf if seen == [True, False] and sample_rate > delta else 0.0

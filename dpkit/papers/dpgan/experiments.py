@@ -48,9 +48,8 @@ def priced(settings: DpganSettings, *, steps: int) -> dict[str, Any]:
     reads = settings.warm_start > 0 or not isinstance(
         settings.clipping, GroupClipping | Unclipped
     )
-    shuffled = isinstance(
-        settings.sampling, ShuffledBatches
-    )  # the price of passes is no lower one
+    # The price of passes is no lower one
+    shuffled = isinstance(settings.sampling, ShuffledBatches)
     return certified(
         proven,
         claimed=settings.target_epsilon if settings.noise_multiplier > 0 else None,
@@ -65,11 +64,8 @@ def priced(settings: DpganSettings, *, steps: int) -> dict[str, Any]:
 
 
 EVERY = 100  # steps between two checkpoints
-JUDGED = {
-    "paper": 60_000,
-    "reduced": 10_000,
-    "small": 100,
-}  # generated; the text: 600 times 100
+# Generated; the text: 600 times 100
+JUDGED = {"paper": 60_000, "reduced": 10_000, "small": 100}
 SHOWN = 50
 LEARNING = {
     "paper": SemiSupervisedLearning(),

@@ -21,17 +21,13 @@ from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import PoissonSampling
 
 ITERATIONS = 500  # at the reduced scale, where networks are a quarter as wide
-WARM_START = 200
-SMALL_ITERATIONS = 2  # at the small scale, of digits, where they are a sixteenth as wide
-SMALL_BATCH = 64  # on four devices
 
 
 class Configuration(NamedTuple):
     """The optimisations that are on."""
 
-    grouping: (
-        str  # "tensors": none; "biases": all biases in one group; "clusters": Algorithm 2
-    )
+    # "tensors": none; "biases": all biases in one group; "clusters": Algorithm 2
+    grouping: str
     adaptive: bool  # bounds from public examples at each step
     warm: bool  # warm start
 
@@ -120,10 +116,11 @@ def sized(settings: DpganSettings, *, scale: str) -> DpganSettings:
     checks.one_of(SCALES, scale=scale)
     if scale == "paper":
         return settings
-    narrower, iterations, warm_start = 4, ITERATIONS, WARM_START
+    narrower, iterations, warm_start = 4, ITERATIONS, 200
     if scale == "small":
-        narrower, iterations, warm_start = 16, SMALL_ITERATIONS, 2
-        sampling = replace(settings.sampling, expected_batch_size=SMALL_BATCH)
+        narrower, iterations, warm_start = 16, 2, 2
+        # On four devices
+        sampling = replace(settings.sampling, expected_batch_size=64)
         settings = replace(
             settings, private_examples=1_337, public_examples=100, sampling=sampling
         )

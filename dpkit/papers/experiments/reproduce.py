@@ -354,10 +354,8 @@ def _attempts(
     for task in [task for task in ready if task.before in failures]:
         ready.remove(task)
         yield task.label, RuntimeError(f"{task.after}, which comes before it, failed")
-    at_once: Any = {
-        "batch_size": 1,
-        "return_as": "generator_unordered",
-    }  # unlike joblib's types
+    # Unlike joblib's types
+    at_once: Any = {"batch_size": 1, "return_as": "generator_unordered"}
     run: Any = Parallel(n_jobs=jobs, **at_once)
     yield from run(delayed(_attempt)(task, jobs) for task in ready)
 

@@ -41,9 +41,6 @@ SWEEPS = {  # decay rates of Figures 9 (Adult) and 10 (MNIST), beside those of t
     "ant": (0.5, 0.6, 0.9),
 }
 DECAYS = ("constant", "time", "step", "exp", "ant")
-TESTED_EVERY = 50  # generator iterations, in a run of 1,000; each test is charged
-IMPROVEMENT = 0.005  # of an accuracy, below which the noise is lowered
-COUNT_NOISE = 0.01  # of the noisy count, as a share of the records
 CHOSEN = (
     "batch, clip, rates, averaging and label weight on distorted copies of scikit-learn's digits "
     "or on the simulated census (public data), at this run's number of records and noise; decay "
@@ -121,9 +118,9 @@ def repaired(
         return settings
     tuning = Tuning(
         rate,
-        IMPROVEMENT,
-        every=min(TESTED_EVERY, max(iterations // 4, 1)),
-        count_noise=COUNT_NOISE * public_size,
+        0.005,  # of an accuracy, below which the noise is lowered
+        every=min(50, max(iterations // 4, 1)),  # of a run of 1,000; each is charged
+        count_noise=0.01 * public_size,
     )
     return replace(settings, tuning=tuning)
 

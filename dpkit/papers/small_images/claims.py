@@ -7,7 +7,6 @@ the orders of its code, delta 1e-5, add-remove, except where a claim says otherw
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from math import isfinite, log
-from typing import Any
 
 import numpy as np
 

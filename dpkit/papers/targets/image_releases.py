@@ -6,7 +6,7 @@ attack may find more.
 """
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from math import prod
 from typing import Any
 

@@ -27,7 +27,6 @@ COUNTS = (100, 100)  # of the other records' labels
 RECORDS, BATCH, WEIGHTS = 640, 64, 10_000
 DRAWN = 100  # records, and steps, where each step draws one record
 OPPOSITE = "the record's clipped gradient is opposite to all others'"
-CHUA = "Chua et al. 2024, How private are DP-SGD implementations? (ICML): common practice"
 
 
 def largest_batch(
@@ -139,7 +138,8 @@ def _shuffled(name: str, noise_multiplier: float, batches: int, **fields: Any) -
     adjacency: Adjacency = fields.get("adjacency", "add-remove")
     common = {
         "says": f"One shuffled epoch of {batches:,} batches at noise {noise_multiplier:g}.",
-        "where": CHUA,
+        "where": "Chua et al. 2024, How private are DP-SGD implementations? (ICML): common "
+        "practice",
         "proven": lambda: price([Release(Gaussian(noise_multiplier))]),
         "attack": "The attacker takes the largest of all noised sums: the record's batch stands "
         "out more if the record is there.",

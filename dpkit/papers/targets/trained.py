@@ -69,8 +69,8 @@ class TrainedRun:
         }
 
 
-ORDINARY = 1000  # records beside the canaries
-CANARIES = TrainedRun(8.0, 32, 0.8, ORDINARY + 10_000)
+# 1,000 records beside the canaries
+CANARIES = TrainedRun(8.0, 32, 0.8, 1000 + 10_000)
 ALONE = TrainedRun(8.0, 4, 1.0, 101)
 WEIGHTS = TrainedRun(10.0, 4, 1.0, 1000)
 GENERATOR = TrainedRun(8.0, 300, 0.1, 1200)
