@@ -327,16 +327,10 @@ def plan_sweep(
     records: str, *, scale: str, seeds: int, device: str, progress: Progress
 ) -> list[Part]:
     """Repaired runs at epsilon 0.5 with other decay rates, one seed (reduced: 40 iterations)."""
+    made = partial(judged, records=records, scale=scale, device=device, progress=progress)
+    how = partial(_repaired, records, scale, 0.5)
     return [
-        judged(
-            f"{name}-{rate:g}",
-            records,
-            _repaired(records, scale, 0.5, decay_name=name, rate=rate),
-            0,
-            scale,
-            device,
-            progress,
-        )
+        made(key=f"{name}-{rate:g}", settings=how(decay_name=name, rate=rate), seed=0)
         for name, rates in SWEEPS.items()
         for rate in rates
     ]
