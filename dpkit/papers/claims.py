@@ -390,7 +390,7 @@ class Source:
         return f"{self.work}: {self.place}"
 
 
-def of_paper(
+def claim_of(
     paper: str,
     name: str,
     where: str,
@@ -419,7 +419,7 @@ def finding(name: str, source: Source, *, explanation: str, **claim: Any) -> Cla
     Args:
         name: words joined by "-", in its file's name by "_".
         source: of the statement.
-        explanation, claim: as `of_paper`; the unread part is added to the explanation.
+        explanation, claim: as `claim_of`; the unread part is added to the explanation.
 
     Raises:
         ValueError: the kind of an unread source is not "unchecked"; and as `Claim`.
@@ -432,7 +432,7 @@ def finding(name: str, source: Source, *, explanation: str, **claim: Any) -> Cla
                 f"({source.unread}), got {kind!r}"
             )
         explanation = f"{explanation} Not read: {source.unread}."
-    return of_paper("ledger", name, str(source), explanation=explanation, **claim)
+    return claim_of("ledger", name, str(source), explanation=explanation, **claim)
 
 
 def of_poisson_batches(

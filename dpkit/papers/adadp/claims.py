@@ -13,11 +13,11 @@ import numpy as np
 from dpkit.papers.adadp import example, recomputed, theorems, trajectories
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
-from dpkit.papers.claims import Claim, Code, MainRun, of_paper
+from dpkit.papers.claims import Claim, Code, MainRun, claim_of
 from dpkit.privacy import Gaussian, GroupedGaussian, moments, pld, rdp
 from dpkit.privacy.clipping import PerCoordinateClipping
 
-claim = partial(of_paper, "adadp")
+claim = partial(claim_of, "adadp")
 DRAWS = 1_000_000  # of the mean cosines
 # The printed means are of 10,000 draws: three of their standard errors, and half a unit
 COSINE_TOLERANCE = 3 * 0.66 / math.sqrt(example.DRAWS) + 0.005

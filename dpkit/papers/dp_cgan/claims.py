@@ -22,7 +22,7 @@ from dpkit.papers.claims import (
     Evidence,
     MainRun,
     Measured,
-    of_paper,
+    claim_of,
 )
 from dpkit.papers.dp_cgan import tables
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
@@ -33,7 +33,7 @@ from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, moments, nume
 from dpkit.privacy.sampling import ShuffledBatches
 
 PAPER = "dp_cgan"
-claim = partial(of_paper, PAPER)
+claim = partial(claim_of, PAPER)
 # With seeds -> in ids
 COLUMNS = {"cgan": "cgan", "published": "dp-cgan", "basic_dp": "basic-dp"}
 BY_EPSILON = "They were trained for as many steps as the code's charge of 9.6 allows."

@@ -27,7 +27,7 @@ from dpkit.papers.claims import (
     Curve,
     Evidence,
     MainRun,
-    of_paper,
+    claim_of,
 )
 from dpkit.papers.dpgan.settings import (
     BOUND,
@@ -49,7 +49,7 @@ from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, actual_noise_multiplier
 
 PAPER = "dpgan"
-claim = partial(of_paper, PAPER)
+claim = partial(claim_of, PAPER)
 epsilon = AsPublished(OPACUS_ORDERS, MNIST.target_delta).of_steps
 STEPS = MNIST.critic_steps  # of the critic, an iteration
 BEFORE, AFTER = TABLE_7["mnist"]

@@ -21,6 +21,8 @@ from dpkit.papers.rdp_gan.recomputed import ADULT, DELTA, MNIST, SIGMA, TABLE_2,
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.sentences import PAPER, SENTENCES, claim
 from dpkit.papers.rdp_gan.settings import (
+    DISCRIMINATOR_STEPS,
+    GENERATOR_STEPS,
     MULTIPLICATIVE,
     OUTPUT_ERROR,
     SETTINGS,
@@ -35,15 +37,15 @@ STEP = theorems.theorem_1(
 )
 TEXT_TOTAL = {
     column.data: theorems.theorem_4(
-        generator_steps=recomputed.GENERATOR_STEPS, noise_std=SIGMA, **column.setting
+        generator_steps=GENERATOR_STEPS, noise_std=SIGMA, **column.setting
     )
     for column in (ADULT, MNIST)
 }
 SIX = theorems.theorem_4(
-    6, generator_steps=recomputed.GENERATOR_STEPS, noise_std=SIGMA, **ADULT.setting
+    6, generator_steps=GENERATOR_STEPS, noise_std=SIGMA, **ADULT.setting
 )
-NEEDED = theorems.noise_for(TOTAL, generator_steps=recomputed.GENERATOR_STEPS, **ADULT.setting)
-CERTIFIED = recomputed.bounds_on_adult(recomputed.GENERATOR_STEPS).epsilon
+NEEDED = theorems.noise_for(TOTAL, generator_steps=GENERATOR_STEPS, **ADULT.setting)
+CERTIFIED = recomputed.bounds_on_adult(GENERATOR_STEPS).epsilon
 # Eqs. 15 and 16, from eq. 28; in its place Renyi epsilons add up (Mironov 2017, Props. 1 and 3)
 THEOREM_2 = Code(
     was="epsilon_d = 4 eps sqrt(2 n_d log(1 / delta))\n# eps of one step, by Theorem 1",
@@ -228,14 +230,14 @@ CLAIMS: tuple[Claim, ...] = (
         "text: Lemma 1; appendix B, eq. 28",
         "n releases of Renyi epsilon eps have Renyi divergence 2 a n eps^2 at most.",
         lambda: float(
-            recomputed.DISCRIMINATOR_STEPS * Gaussian(WIDE).rdp([theorems.BEST_ORDER])[0]
+            DISCRIMINATOR_STEPS * Gaussian(WIDE).rdp([theorems.BEST_ORDER])[0]
         ),
-        f"Computed exactly for {recomputed.DISCRIMINATOR_STEPS} Gaussian releases of "
+        f"Computed exactly for {DISCRIMINATOR_STEPS} Gaussian releases of "
         f"sensitivity 1 at noise {WIDE:g} and order 2. The bound is that of releases of pure "
         "epsilon-DP; Renyi epsilons add up (the paper's Proposition 2), which is more once eps is "
         "below 1 / (2 a).",
         at_most=theorems.lemma_1_divergence(
-            ONE, order=2, releases=recomputed.DISCRIMINATOR_STEPS
+            ONE, order=2, releases=DISCRIMINATOR_STEPS
         ),
         code=LEMMA_1,
     ),
@@ -245,12 +247,12 @@ CLAIMS: tuple[Claim, ...] = (
         "An event of chance Q without the record has at most e^(2 eps sqrt(n log(1/Q))) Q "
         "with it, n releases having Renyi epsilon eps.",
         lambda: float(
-            norm.sf(norm.isf(DELTA) - math.sqrt(recomputed.DISCRIMINATOR_STEPS) / WIDE)
+            norm.sf(norm.isf(DELTA) - math.sqrt(DISCRIMINATOR_STEPS) / WIDE)
         ),
         "Of the same releases at noise 100, the event that their sum is above a "
         "threshold: computed is its chance with the record, where it is 1e-5 without.",
         at_most=DELTA
-        * math.exp(2 * ONE * math.sqrt(-recomputed.DISCRIMINATOR_STEPS * math.log(DELTA))),
+        * math.exp(2 * ONE * math.sqrt(-DISCRIMINATOR_STEPS * math.log(DELTA))),
         code=LEMMA_1,
     ),
     claim(
@@ -313,7 +315,7 @@ CLAIMS: tuple[Claim, ...] = (
         "text: Theorem 4",
         "1,000 generator iterations, each (epsilon_g, delta), are together (1000 epsilon_g, "
         "delta).",
-        lambda: -math.expm1(recomputed.GENERATOR_STEPS * math.log1p(-DELTA)),
+        lambda: -math.expm1(GENERATOR_STEPS * math.log1p(-DELTA)),
         "At the sum of the epsilons, (epsilon, delta) releases compose to 1 - (1 - "
         "delta)^1000, and some reach it (Kairouz, Oh, Viswanath 2015): delta adds up as well.",
         at_most=DELTA,
@@ -449,7 +451,7 @@ CLAIMS: tuple[Claim, ...] = (
         "summed-loss-values-at-sigma-10",
         "text: eq. 8 and Algorithm 1, line 9, against eq. 13",
         "The same, with the noise on the sum of a batch's losses, as eq. 8 writes it.",
-        lambda: recomputed.bounds_on_sums(recomputed.GENERATOR_STEPS).lower,
+        lambda: recomputed.bounds_on_sums(GENERATOR_STEPS).lower,
         "A sum of losses up to C 20 moves by 20, not by 20/64, so that noise 10 is a "
         "noise multiplier of 0.5: computed is a proven lower bound. The text has both forms; if "
         "eq. 8's sum is a misprint for the mean, `loss-values-at-sigma-10` applies.",
@@ -478,7 +480,7 @@ CLAIMS: tuple[Claim, ...] = (
         partial(theorems.most_steps, STEP, delta=DELTA),
         "At noise 10 (Adult, batch 64, order 2) a step's Renyi epsilon is "
         f"{checks.short(STEP, 3)}, not the remark's 1: the condition holds for this many steps.",
-        at_most=float(recomputed.GENERATOR_STEPS),
+        at_most=float(GENERATOR_STEPS),
         code=Code(
             was="n <= log(1 / delta) / eps^2\n# eps = 1",
             should="n <= log(1 / delta) / eps^2\n# eps = q a^2 dS^2 / (2 (a - 1) s^2), of a step",

@@ -4,13 +4,13 @@ from functools import partial
 
 from scipy.stats import norm
 
-from dpkit.papers.claims import Claim, Code, of_paper
+from dpkit.papers.claims import Claim, Code, claim_of
 from dpkit.papers.experiments import store
 from dpkit.papers.rdp_gan import tables
 from dpkit.papers.rdp_gan.recomputed import ADULT, DELTA, MNIST, SIGMA, TABLE_2, TOTAL
 
 PAPER = "rdp_gan"
-claim = partial(of_paper, PAPER)
+claim = partial(claim_of, PAPER)
 REAL, RUN, *_, BASELINE = tables.figure_8(store.load(PAPER, "table_5"))
 (*_, TUNED) = tables.figure_9(
     store.load(PAPER, "figure_9"), store.load(PAPER, "table_5"), "census"

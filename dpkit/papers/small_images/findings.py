@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.stats import nct, t
 
-from dpkit.papers.claims import Claim, of_paper
+from dpkit.papers.claims import Claim, claim_of
 from dpkit.papers.experiments import store
 from dpkit.papers.small_images.settings import FIGURE_3, REDUCED_CAPACITIES
 from dpkit.papers.small_images.tables import Curve, Stored, cut, level_of, plateau, rising
@@ -335,7 +335,7 @@ def crossed() -> int:
     return count
 
 
-claim = partial(of_paper, "small_images")
+claim = partial(claim_of, "small_images")
 CURVES: tuple[Claim, ...] = (
     claim(
         "large-networks-clip-more",

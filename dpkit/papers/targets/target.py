@@ -21,9 +21,7 @@ KNOWN = "the attacker knows the other records and sees every release"
 DELTA = 1e-5
 
 
-def price(
-    ledger: Releases | Callable[[], Releases], delta: float = DELTA
-) -> Guarantee:
+def price(ledger: Releases | Callable[[], Releases], delta: float = DELTA) -> Guarantee:
     """The certified accountant's price of a ledger, or of one that is made when asked for."""
     return pld.epsilon(ledger() if callable(ledger) else ledger, delta=delta)
 
