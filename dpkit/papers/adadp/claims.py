@@ -18,6 +18,7 @@ from dpkit.privacy import Gaussian, GroupedGaussian, moments, pld, rdp
 from dpkit.privacy.clipping import PerCoordinateClipping
 
 claim = partial(claim_of, "adadp")
+AFTER_LEMMA_1 = "text: section III-B, after the proof of Lemma 1"
 DRAWS = 1_000_000  # of the mean cosines
 # The printed means are of 10,000 draws: three of their standard errors, and half a unit
 COSINE_TOLERANCE = 3 * 0.66 / math.sqrt(example.DRAWS) + 0.005
@@ -28,7 +29,7 @@ def cosine_claim(name: str, noise: str, errors: int) -> Claim:
     stds = example.PRINTED[name]
     return claim(
         f"cosine-{name}",
-        "text: section III-B, after the proof of Lemma 1",
+        AFTER_LEMMA_1,
         f"With {noise}, the cosine between the query (10, 5) and its noisy value is "
         f"{example.PRINTED_COSINES[name]} on average.",
         lambda: example.mean_cosine(example.VALUES, stds, draws=DRAWS, seed=0).value,
@@ -82,7 +83,7 @@ EXPERIMENTS = (
     cosine_claim("inverse", "noise (12.4, 24.8)", 22),
     claim(
         "cosine-order",
-        "text: section III-B, after the proof of Lemma 1",
+        AFTER_LEMMA_1,
         "Coordinates of larger sensitivity can tolerate noise of larger variance: in the "
         "example, adaptive noise keeps the direction better than uniform noise.",
         recomputed.cosine_lead,
@@ -206,7 +207,7 @@ LEMMAS = (
     ),
     claim(
         "lemma-1-example",
-        "text: section III-B, after the proof of Lemma 1",
+        AFTER_LEMMA_1,
         "For sensitivities 12 and 6, both noise (17, 8.5) and noise (13.5, 13.5) meet Lemma "
         "1's condition with sigma_* 1.",
         lambda: max(
@@ -393,7 +394,7 @@ DATA = (
     ),
     claim(
         "dpopt-inverse",
-        "text: section III-B, after the proof of Lemma 1",
+        AFTER_LEMMA_1,
         "Like noise (12.4, 24.8) at sensitivities 12 and 6, DpOpt's techniques \"tend to sample "
         'noise with higher variance for dimensions with smaller sensitivity".',
         recomputed.least_sum_power,

@@ -17,7 +17,16 @@ from dpkit.common import checks
 from dpkit.common.records import describe
 from dpkit.papers.claims import Claim, Code, Evidence, MainRun, Measured
 from dpkit.papers.rdp_gan import recomputed, theorems
-from dpkit.papers.rdp_gan.recomputed import ADULT, DELTA, MNIST, SIGMA, TABLE_2, TOTAL
+from dpkit.papers.rdp_gan.recomputed import (
+    ADULT,
+    DELTA,
+    MNIST,
+    NOISE,
+    RATE,
+    SIGMA,
+    TABLE_2,
+    TOTAL,
+)
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.sentences import PAPER, SENTENCES, claim
 from dpkit.papers.rdp_gan.settings import (
@@ -41,9 +50,7 @@ TEXT_TOTAL = {
     )
     for column in (ADULT, MNIST)
 }
-SIX = theorems.theorem_4(
-    6, generator_steps=GENERATOR_STEPS, noise_std=SIGMA, **ADULT.setting
-)
+SIX = theorems.theorem_4(6, generator_steps=GENERATOR_STEPS, noise_std=SIGMA, **ADULT.setting)
 NEEDED = theorems.noise_for(TOTAL, generator_steps=GENERATOR_STEPS, **ADULT.setting)
 CERTIFIED = recomputed.bounds_on_adult(GENERATOR_STEPS).epsilon
 # Eqs. 15 and 16, from eq. 28; in its place Renyi epsilons add up (Mironov 2017, Props. 1 and 3)
@@ -63,12 +70,7 @@ NOISED = "g = sum(clip(g_i, C) for g_i in grads)\ng = (g + z * C * normal(shape)
 
 
 def iterations_claim(
-    name: str,
-    column: recomputed.StatedColumn,
-    said: str,
-    printed: int,
-    *how: Any,
-    **more: Any,
+    name: str, column: recomputed.StatedColumn, said: str, printed: int, *how: Any, **more: Any
 ) -> Claim:
     """A number of iterations of Table IV (MNIST) or V (Adult)."""
     table, number = ("IV", 4) if column is MNIST else ("V", 5)
@@ -213,7 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
         "At every order a release has Renyi epsilon q a^2 dS^2 / (2 (a - 1) s^2) at most.",
         recomputed.first_order_exceeded,
         "This is the least integer order at which the exact divergence of the proof's "
-        f"own pair (q {recomputed.RATE}, sensitivity 1, noise {recomputed.NOISE:g}) exceeds the "
+        f"own pair (q {RATE}, sensitivity 1, noise {NOISE:g}) exceeds the "
         "bound. Below it the bound holds; at noise 10 on Adult it holds up to order 11,797. Step "
         "(d) drops positive terms of the exponential's series, which grow with the order.",
         believed=lambda order: order == math.inf,
@@ -229,16 +231,12 @@ CLAIMS: tuple[Claim, ...] = (
         "lemma-1-composition",
         "text: Lemma 1; appendix B, eq. 28",
         "n releases of Renyi epsilon eps have Renyi divergence 2 a n eps^2 at most.",
-        lambda: float(
-            DISCRIMINATOR_STEPS * Gaussian(WIDE).rdp([theorems.BEST_ORDER])[0]
-        ),
+        lambda: float(DISCRIMINATOR_STEPS * Gaussian(WIDE).rdp([theorems.BEST_ORDER])[0]),
         f"Computed exactly for {DISCRIMINATOR_STEPS} Gaussian releases of "
         f"sensitivity 1 at noise {WIDE:g} and order 2. The bound is that of releases of pure "
         "epsilon-DP; Renyi epsilons add up (the paper's Proposition 2), which is more once eps is "
         "below 1 / (2 a).",
-        at_most=theorems.lemma_1_divergence(
-            ONE, order=2, releases=DISCRIMINATOR_STEPS
-        ),
+        at_most=theorems.lemma_1_divergence(ONE, order=2, releases=DISCRIMINATOR_STEPS),
         code=LEMMA_1,
     ),
     claim(
@@ -246,13 +244,10 @@ CLAIMS: tuple[Claim, ...] = (
         "text: Lemma 1, eq. 14",
         "An event of chance Q without the record has at most e^(2 eps sqrt(n log(1/Q))) Q "
         "with it, n releases having Renyi epsilon eps.",
-        lambda: float(
-            norm.sf(norm.isf(DELTA) - math.sqrt(DISCRIMINATOR_STEPS) / WIDE)
-        ),
+        lambda: float(norm.sf(norm.isf(DELTA) - math.sqrt(DISCRIMINATOR_STEPS) / WIDE)),
         "Of the same releases at noise 100, the event that their sum is above a "
         "threshold: computed is its chance with the record, where it is 1e-5 without.",
-        at_most=DELTA
-        * math.exp(2 * ONE * math.sqrt(-DISCRIMINATOR_STEPS * math.log(DELTA))),
+        at_most=DELTA * math.exp(2 * ONE * math.sqrt(-DISCRIMINATOR_STEPS * math.log(DELTA))),
         code=LEMMA_1,
     ),
     claim(
@@ -303,7 +298,7 @@ CLAIMS: tuple[Claim, ...] = (
         "that differ in one sample.",
         partial(recomputed.replaced_over_left_out, 0.0),
         "The largest Renyi divergence of order 2 between two samples' noisy losses, 0, "
-        f"C / 2 or C, over that of eq. 25 (q {recomputed.RATE:g}, noise {recomputed.NOISE:g} times "
+        f"C / 2 or C, over that of eq. 25 (q {RATE:g}, noise {NOISE:g} times "
         "the sensitivity). For the cross-entropy, which is never negative, eq. 25 is the worst "
         "pair; for losses between -C and C it would be "
         f"{recomputed.replaced_over_left_out(-1.0):.2f} times as much.",
@@ -330,17 +325,13 @@ CLAIMS: tuple[Claim, ...] = (
         "text: appendix A, eq. 27",
         "The Renyi divergence in the other direction is at most -log(1 + q (exp(a dS^2 / "
         "(2 s^2)) - 1)).",
-        lambda: (
-            -math.log1p(recomputed.RATE * math.expm1(2 / (2 * recomputed.NOISE**2)))
-        ),
+        lambda: -math.log1p(RATE * math.expm1(2 / (2 * NOISE**2))),
         "A divergence is never negative, and this bound always is (computed at q "
-        f"{recomputed.RATE:g}, sensitivity 1, noise {recomputed.NOISE:g}, order 2; stated is the "
+        f"{RATE:g}, sensitivity 1, noise {NOISE:g}, order 2; stated is the "
         "exact divergence). Step (b) bounds each term of a series whose signs alternate, which "
         "bounds nothing. The other direction, of eq. 26, is the larger, so the theorem does not "
         "need this one.",
-        at_least=recomputed.other_divergence(
-            2, sample_rate=recomputed.RATE, noise_std=recomputed.NOISE
-        ),
+        at_least=recomputed.other_divergence(2, sample_rate=RATE, noise_std=NOISE),
         code=Code(
             was="D(X', X) <= -log(1 + q * expm1(a / 2 / s**2))",
             should="D(X', X) <= D(X, X')",

@@ -359,9 +359,7 @@ CURVES: tuple[Claim, ...] = (
         "text: section 4, on Figure 3",
         "In networks of higher capacity more terms enter the gradient's norm, which is larger "
         "(the ratio is not printed; missing are several seeds of each capacity).",
-        lambda: (
-            curves()[LARGEST]["median_norm"][-1] / curves()[SMALLEST]["median_norm"][-1]
-        ),
+        lambda: curves()[LARGEST]["median_norm"][-1] / curves()[SMALLEST]["median_norm"][-1],
         "This is the ratio of the median norms at capacities 64 and 8 at step 2,000, "
         "one run each: 55 and 50. Three seeds of capacity 16 have 30, 48 and 51 there, farther "
         "apart, so that nothing is decided.",
