@@ -5,6 +5,10 @@ import json
 import pytest
 
 from dpkit.common import files
+from dpkit.common.show import at_most
+from dpkit.papers.commands.audit import ending
+from dpkit.papers.experiments import store
+from dpkit.papers.targets import chosen, results
 
 pytestmark = pytest.mark.torch
 
@@ -35,6 +39,17 @@ def test_results_are_stored_and_listed(dpkit, monkeypatch, tmp_path):
     )
     assert rows["sampling/model-per-class"]["measured"] is None
     assert all(set(row) >= ASKED for row in rows.values())
+
+
+def test_a_papers_last_table_has_all_its_epsilons_with_the_runs_scale_and_seeds():
+    runs = store.load("small_images", "common", scale="reduced")
+    shown = ending("small_images", runs, "base", "repaired", but="fewer steps")
+    (line,), stored = shown.rows, results.stored(chosen("small_images/published")[0])
+    assert stored is not None
+    assert line[0] == "not stated"
+    assert line[2] == at_most(stored["proven"])
+    assert line[6:] == ("reduced, fewer steps", "3 and 1")
+    assert all(f"delta {stored['delta']:.0e}".replace("e-0", "e-") in one for one in shown.notes)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import typer
 from dpkit.commands.output import AsJson, print_json
 from dpkit.common import checks
 from dpkit.common.show import Table, at_least, at_most, short
+from dpkit.papers.experiments.store import Stored
 
 app = typer.Typer(
     help="Attack systems: measured epsilons against proven ones.", rich_markup_mode=None
@@ -83,6 +84,36 @@ def table(*names: str) -> Table:
     columns = zip(HEADINGS[:-1], *rows, strict=True)
     headings, *rows = zip(*(one for one in columns if {*one[1:]} != {"-"}), strict=True)
     return Table(headings, rows)
+
+
+def ending(paper: str, runs: Stored, *keys: str, but: str = "") -> Table:
+    """A paper's epsilons side by side, with the scale and the seeds of its stored runs.
+
+    Args:
+        paper: such as "dp_cgan".
+        runs: stored parts by name, as `store.load` returns them.
+        keys: names among them, without seeds, of the run as published and of the repaired one.
+        but: in what the stored runs differ from the paper's.
+    """
+    rows = [_rows(f"{paper}/{version}")[0] for version in ("published", "repaired")]
+    first, second = map(_cells, rows)
+    made = [
+        {(one["provenance"]["seed"], one["provenance"]["scale"]) for one in of}
+        for of in (
+            [runs[name] for name in runs if name.startswith(f"{key}-seed")] for key in keys
+        )
+    ]
+    (scale,) = {scale for of in made for _, scale in of}
+    seeds = " and ".join(str(len(of)) for of in made)
+    notes = [
+        f"{title}: {row['proven_by']}, {row['adjacency']}, delta {short(row['delta'])}; measured "
+        f"in {row['trials']:,} trials, at {100 * row['confidence']:g} % confidence."
+        for title, row in zip(("As published", "Repaired"), rows, strict=True)
+    ]
+    mended = ("repaired: proven", "repaired: measured", "scale of the runs", "seeds")
+    epsilons = ("not stated" if one == "-" else one for one in (*first[1:5], *second[3:5]))
+    line = (*epsilons, f"{scale}{but and ', '}{but}", seeds)
+    return Table((*HEADINGS[1:5], *mended), [line], notes)
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
