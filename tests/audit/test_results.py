@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from dpkit.audit import bounds
 from dpkit.audit.scores import LowerBound, Scores
@@ -103,7 +104,7 @@ def test_every_repetition_draws_scores_of_its_own():
     assert len(set(first)) == 5
 
 
-BAD = [
+test_bad_input_names_the_parameter = refused(
     (results.run, {"seed": -1}, "seed must be an integer >= 0"),
     (results.run, {"confidence": 1.0}, "confidence must lie in"),
     (results.run, {"confidence": float("nan")}, "confidence must lie in"),
@@ -113,13 +114,8 @@ BAD = [
     (replace, {"delta": 0.0}, "delta must lie in"),
     (replace, {"charged": float("nan")}, "charged must be a finite number >= 0"),
     (replace, {"trials": 0}, "trials must be an integer >= 1"),
-]
-
-
-@pytest.mark.parametrize(("call", "change", "words"), BAD)
-def test_bad_input_names_the_parameter(call, change, words):
-    with pytest.raises(ValueError, match=words):
-        call(QUARTER, **change)
+    call=lambda call, change: call(QUARTER, **change),
+)
 
 
 def test_a_bound_that_is_nan_is_an_error():

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refused
 from small_networks import (
     FLAT,
     Critic,
@@ -85,20 +86,15 @@ def test_a_budget_that_is_a_number(fit):
         fit()
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda net: torch.optim.Adam(classifier().parameters()), r"of net\.parameters"),
-        (lambda net: torch.optim.SGD(net[0].parameters(), 1.0), "does not hold 2"),
-        (lambda net: torch.optim.LBFGS(net.parameters()), "LBFGS"),
-        (lambda net: torch.optim.Adam, r"torch\.optim\.Optimizer"),
-        (lambda net: "adam", r"torch\.optim\.Optimizer"),
-    ],
-    ids=["of another network", "of a part", "that runs the loss", "a class", "a name"],
+test_optimizers_that_are_not_stepped_here = refused(
+    (lambda net: torch.optim.Adam(classifier().parameters()), r"of net\.parameters"),
+    (lambda net: torch.optim.SGD(net[0].parameters(), 1.0), "does not hold 2"),
+    (lambda net: torch.optim.LBFGS(net.parameters()), "LBFGS"),
+    (lambda net: torch.optim.Adam, r"torch\.optim\.Optimizer"),
+    (lambda net: "adam", r"torch\.optim\.Optimizer"),
+    call=lambda make: private_of(net := classifier(), optimizer=make(net)),
+    error=(TypeError, ValueError),
 )
-def test_optimizers_that_are_not_stepped_here(make, words):
-    with pytest.raises((TypeError, ValueError), match=words):
-        private_of(net := classifier(), optimizer=make(net))
 
 
 nan, inf = math.nan, math.inf
@@ -121,20 +117,16 @@ class Wrapped(nn.DataParallel):
         self.module = module
 
 
-@pytest.mark.parametrize(
-    ("net", "words"),
-    [
-        ("net", "must be a torch.nn.Module"),
-        (nn.Flatten(), "no parameters"),
-        (nn.Linear(64, 10).requires_grad_(False), "no parameters"),
-        (Only(None, nan), "net: parameter weight holds NaN"),
-        (Wrapped(nn.Linear(64, 10)), "its .module"),
-        (nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10)), "BatchNorm1d"),
-    ],
+test_networks_that_are_not_trained_here = refused(
+    ("net", "must be a torch.nn.Module"),
+    (nn.Flatten(), "no parameters"),
+    (nn.Linear(64, 10).requires_grad_(False), "no parameters"),
+    (Only(None, nan), "net: parameter weight holds NaN"),
+    (Wrapped(nn.Linear(64, 10)), "its .module"),
+    (nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10)), "BatchNorm1d"),
+    call=lambda net: private_of(net, optimizer=torch.optim.Adam(classifier().parameters())),
+    error=(TypeError, ValueError),
 )
-def test_networks_that_are_not_trained_here(net, words):
-    with pytest.raises((TypeError, ValueError), match=words):
-        private_of(net, optimizer=torch.optim.Adam(classifier().parameters()))
 
 
 @pytest.mark.parametrize(
@@ -191,52 +183,45 @@ def counted(classes):
     return critic
 
 
-@pytest.mark.parametrize(
-    ("gan", "words"),
-    [
-        (lambda: gan_of(*reversed(pair())), "swapped"),
-        (lambda: gan_of(latent_size=17), "latents of shape"),
-        (lambda: gan_of(latent_size=0), "latent_size"),
-        (lambda: gan_of(Generator(classes=9), Critic()), "set latent_size and classes"),
-        (lambda: gan_of(classes=9), "must lie in 0..8"),
-        (lambda: gan_of(classes=None), "classes is None"),
-        (lambda: gan_of(Generator(), nn.Sequential(nn.Flatten(), nn.Linear(64, 2))), "critic"),
-        (lambda: gan_of(pair()[0], pair()[0]), "critic: BatchNorm1d"),
-        (lambda: gan_of(*[pair()[1]] * 2), "two networks"),
-        (lambda: gan_of("generator", Critic()), "generator must be"),
-        (lambda: gan_of(classes=[0, 1]), "classes must be an integer"),
-        *(
-            (
-                partial(gan_of, betas=bad),
-                r"betas must be two in \[0, 1\), such as \(0.5, 0.9\), got",
-            )
-            for bad in (0.5, (0.5,), (0.5, 1.0), (1, 0.9), (-0.1, 0.9), (0.5, math.nan), ("a", 0.9))
-        ),
-        (lambda: gan_of(loss="wgan"), "wasserstein, hinge, bce"),
-        (lambda: gan_of(n_critic=0), "n_critic"),
-        (lambda: gan_of(n_critic=9), "at least n_critic"),
-        (lambda: gan_of(epsilon=math.nan), "epsilon"),
-        (lambda: gan_of(learning_rate=0), "learning_rate"),
-        (lambda: gan_of(generator_decay=1), "generator_decay"),
-        (lambda: gan_of(penalty_weight=-1), "penalty_weight"),
-        (lambda: gan_of(batch_size=10**4), "at most the 1797"),
-        (lambda: gan_of(device="gpu"), "device must be"),
-        (lambda: gan_of(Norm(), Critic()), "depends on other rows"),
-        (lambda: gan_of(Generator(), Only(lambda *rows: rows)), "critic must return one tensor"),
-        (lambda: gan_of(Only(lambda *_: {"x": X[:4]}), Critic()), r"got dict.*\['logits'\]"),
-        (lambda: gan_of(Only(lambda *_: X[:4], nan), Critic()), "generator: parameter weight"),
-        (lambda: gan_of(Generator(), Only(lambda *_: X[:4], inf)), "critic: parameter weight"),
-        (
-            lambda: gan_of(Only(lambda *_: torch.full((4, 1, 8, 8), nan))),
-            "makes NaN or infinite numbers",
-        ),
-        (lambda: gan_of(Generator(), counted(None)), r"one_hot\(y\) for one_hot\(y, k\)"),
-        (lambda: gan_of(Generator(), counted(9)), "Class values must be smaller"),
-    ],
+test_gans_that_cannot_be_trained = refused(
+    (lambda: gan_of(*reversed(pair())), "swapped"),
+    (lambda: gan_of(latent_size=17), "latents of shape"),
+    (lambda: gan_of(latent_size=0), "latent_size"),
+    (lambda: gan_of(Generator(classes=9), Critic()), "set latent_size and classes"),
+    (lambda: gan_of(classes=9), "must lie in 0..8"),
+    (lambda: gan_of(classes=None), "classes is None"),
+    (lambda: gan_of(Generator(), nn.Sequential(nn.Flatten(), nn.Linear(64, 2))), "critic"),
+    (lambda: gan_of(pair()[0], pair()[0]), "critic: BatchNorm1d"),
+    (lambda: gan_of(*[pair()[1]] * 2), "two networks"),
+    (lambda: gan_of("generator", Critic()), "generator must be"),
+    (lambda: gan_of(classes=[0, 1]), "classes must be an integer"),
+    *(
+        (partial(gan_of, betas=bad), r"betas must be two in \[0, 1\), such as \(0.5, 0.9\), got")
+        for bad in (0.5, (0.5,), (0.5, 1.0), (1, 0.9), (-0.1, 0.9), (0.5, math.nan), ("a", 0.9))
+    ),
+    (lambda: gan_of(loss="wgan"), "wasserstein, hinge, bce"),
+    (lambda: gan_of(n_critic=0), "n_critic"),
+    (lambda: gan_of(n_critic=9), "at least n_critic"),
+    (lambda: gan_of(epsilon=math.nan), "epsilon"),
+    (lambda: gan_of(learning_rate=0), "learning_rate"),
+    (lambda: gan_of(generator_decay=1), "generator_decay"),
+    (lambda: gan_of(penalty_weight=-1), "penalty_weight"),
+    (lambda: gan_of(batch_size=10**4), "at most the 1797"),
+    (lambda: gan_of(device="gpu"), "device must be"),
+    (lambda: gan_of(Norm(), Critic()), "depends on other rows"),
+    (lambda: gan_of(Generator(), Only(lambda *rows: rows)), "critic must return one tensor"),
+    (lambda: gan_of(Only(lambda *_: {"x": X[:4]}), Critic()), r"got dict.*\['logits'\]"),
+    (lambda: gan_of(Only(lambda *_: X[:4], nan), Critic()), "generator: parameter weight"),
+    (lambda: gan_of(Generator(), Only(lambda *_: X[:4], inf)), "critic: parameter weight"),
+    (
+        lambda: gan_of(Only(lambda *_: torch.full((4, 1, 8, 8), nan))),
+        "makes NaN or infinite numbers",
+    ),
+    (lambda: gan_of(Generator(), counted(None)), r"one_hot\(y\) for one_hot\(y, k\)"),
+    (lambda: gan_of(Generator(), counted(9)), "Class values must be smaller"),
+    call=lambda gan: gan().fit(X, Y, steps=6),
+    error=(TypeError, ValueError),
 )
-def test_gans_that_cannot_be_trained(gan, words):
-    with pytest.raises((TypeError, ValueError), match=words):
-        gan().fit(X, Y, steps=6)
 
 
 class Probability(nn.Module):

@@ -1,12 +1,12 @@
 """The paper's accountant is what the paper prints: high precision, limits and inverses."""
 
 import math
-from collections.abc import Callable
 from itertools import accumulate, count
 from typing import Any
 
 import mpmath
 import pytest
+from refusals import refused
 
 from dpkit.papers.rdp_gan import theorems
 from dpkit.privacy import RandomizedResponse
@@ -108,28 +108,28 @@ def test_the_moments_accountant_as_the_paper_writes_it():
 
 
 NAN = math.nan
-BAD: list[tuple[Callable[[], object], str]] = [
-    (lambda: theorems.sensitivity(NAN, batch_size=64), "largest_loss"),
-    (lambda: theorems.sensitivity(20, batch_size=0), "batch_size"),
-    (lambda: theorems.theorem_1(1, noise_std=1.0, **ADULT), "order"),
-    (lambda: theorems.theorem_1(NAN, noise_std=1.0, **ADULT), "order"),
-    (lambda: theorems.theorem_1(2, noise_std=NAN, **ADULT), "noise_std"),
-    (lambda: theorems.theorem_1(2, noise_std=1, sample_rate=3, sensitivity=1), "sample_rate"),
-    (lambda: theorems.theorem_1(2, noise_std=1, sample_rate=1, sensitivity=NAN), "sensitivity"),
-    (lambda: theorems.theorem_2(noise_std=9.0, **{**SETTING, "delta": NAN}), "delta"),
-    (lambda: theorems.eq_15(1.0, discriminator_steps=0, delta=1e-5), "discriminator_steps"),
-    (lambda: theorems.theorem_4(noise_std=9.0, generator_steps=-1, **SETTING), "generator_steps"),
-    (lambda: theorems.iterations_within(NAN, [9.0], **SETTING), "target_epsilon"),
-    (lambda: theorems.iterations_within(1.0, [NAN], **SETTING), "noise_std"),
-    (lambda: theorems.noise_for(NAN, generator_steps=1, **SETTING), "total_epsilon"),
-    (lambda: theorems.eq_15(NAN, **STEPS), "renyi_epsilon"),
-    (lambda: theorems.condition_of_theorem_2(NAN, **STEPS), "renyi_epsilon"),
-    (lambda: theorems.lemma_1_divergence(NAN, order=2, releases=1), "renyi_epsilon"),
-    (lambda: theorems.moments_accountant_epsilon(NAN, sample_rate=0.1, **STEPS), "noise_std"),
-]
-
-
-@pytest.mark.parametrize(("call", "name"), BAD, ids=[f"{i}-{n}" for i, (_, n) in enumerate(BAD)])
-def test_bad_input_is_named(call: Callable[[], object], name: str):
-    with pytest.raises(ValueError, match=f"{name} must"):
-        call()
+test_bad_input_is_named = refused(
+    (lambda: theorems.sensitivity(NAN, batch_size=64), "largest_loss must"),
+    (lambda: theorems.sensitivity(20, batch_size=0), "batch_size must"),
+    (lambda: theorems.theorem_1(1, noise_std=1.0, **ADULT), "order must"),
+    (lambda: theorems.theorem_1(NAN, noise_std=1.0, **ADULT), "order must"),
+    (lambda: theorems.theorem_1(2, noise_std=NAN, **ADULT), "noise_std must"),
+    (lambda: theorems.theorem_1(2, noise_std=1, sample_rate=3, sensitivity=1), "sample_rate must"),
+    (
+        lambda: theorems.theorem_1(2, noise_std=1, sample_rate=1, sensitivity=NAN),
+        "sensitivity must",
+    ),
+    (lambda: theorems.theorem_2(noise_std=9.0, **{**SETTING, "delta": NAN}), "delta must"),
+    (lambda: theorems.eq_15(1.0, discriminator_steps=0, delta=1e-5), "discriminator_steps must"),
+    (
+        lambda: theorems.theorem_4(noise_std=9.0, generator_steps=-1, **SETTING),
+        "generator_steps must",
+    ),
+    (lambda: theorems.iterations_within(NAN, [9.0], **SETTING), "target_epsilon must"),
+    (lambda: theorems.iterations_within(1.0, [NAN], **SETTING), "noise_std must"),
+    (lambda: theorems.noise_for(NAN, generator_steps=1, **SETTING), "total_epsilon must"),
+    (lambda: theorems.eq_15(NAN, **STEPS), "renyi_epsilon must"),
+    (lambda: theorems.condition_of_theorem_2(NAN, **STEPS), "renyi_epsilon must"),
+    (lambda: theorems.lemma_1_divergence(NAN, order=2, releases=1), "renyi_epsilon must"),
+    (lambda: theorems.moments_accountant_epsilon(NAN, sample_rate=0.1, **STEPS), "noise_std must"),
+)

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from sklearn.exceptions import NotFittedError
 
 from dpkit import datasets
@@ -215,17 +216,13 @@ def test_a_budget_holds_both_releases_and_refuses_what_is_too_much(tmp_path):
     assert budget.share_spent() == share > 0.3
 
 
-@pytest.mark.parametrize(
-    ("data", "changed", "told"),
-    [
-        (lambda x, y: (x.reshape(len(x), -1), y), {}, "x must have shape"),
-        (lambda x, y: (x * 255, y), {}, r"x must lie in \[0, 1\]"),
-        (lambda x, y: (x[:0], y[:0]), {}, "no rows"),
-        (lambda x, y: (x, y + 1), {}, "y must lie in 0..9, got 10"),
-        (lambda x, y: (x, y), {"epsilon": np.nan}, "epsilon must be a finite number > 0, got nan"),
-        (lambda x, y: (x, y), {"options": {"wide": 3}}, "unexpected keyword .*'wide'"),
-    ],
+test_mistakes_are_named = refused(
+    (lambda x, y: (x.reshape(len(x), -1), y), {}, "x must have shape"),
+    (lambda x, y: (x * 255, y), {}, r"x must lie in \[0, 1\]"),
+    (lambda x, y: (x[:0], y[:0]), {}, "no rows"),
+    (lambda x, y: (x, y + 1), {}, "y must lie in 0..9, got 10"),
+    (lambda x, y: (x, y), {"epsilon": np.nan}, "epsilon must be a finite number > 0, got nan"),
+    (lambda x, y: (x, y), {"options": {"wide": 3}}, "unexpected keyword .*'wide'"),
+    call=lambda data, changed: gan_of(**changed).fit(*data(*records())),
+    error=(TypeError, ValueError),
 )
-def test_mistakes_are_named(data, changed, told):
-    with pytest.raises((TypeError, ValueError), match=told):
-        gan_of(**changed).fit(*data(*records()))
