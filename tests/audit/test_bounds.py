@@ -17,6 +17,8 @@ ALL = PLAIN | {"gaussian": bounds.gaussian}
 DELTA = 0.03  # where (1, 0.02)-DP has an epsilon below 1
 
 named = pytest.mark.parametrize("name", ALL)
+FAULT = "a bound above the truth of this one curve"
+RATES = [(0.05, 0.4), (0.3, 0.3), (0.01, 0.9), (0.5, 0.02)]
 
 
 @named
@@ -30,9 +32,6 @@ def test_nothing_is_found_where_nothing_differs(name: str):
         for size in [*sizes[:-1], 10_000]
     ]
     assert np.count_nonzero(found) <= allowed(len(found))
-
-
-FAULT = "a bound above the truth of this one curve"
 
 
 @pytest.mark.parametrize(
@@ -106,9 +105,6 @@ def test_a_limit_has_the_tail_that_it_says(errors: int, z: float):
         assert limit == 1
     else:
         assert binom.cdf(errors, 100, limit) == pytest.approx(ndtr(-z), rel=1e-9)
-
-
-RATES = [(0.05, 0.4), (0.3, 0.3), (0.01, 0.9), (0.5, 0.02)]
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.3])

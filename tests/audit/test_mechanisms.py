@@ -82,6 +82,16 @@ FEW = (
     *("gaussian-by-histogram", "sampled-gaussian-other-way", "laplace-replace-one"),
     *("discrete-gaussian", "randomized-response", "parallel-moved", "group-sampled-gaussian"),
 )
+MIXED = [
+    Release(Gaussian(3.0)),
+    Release(SampledGaussian(1.0, 0.1), 15),
+    Release(Laplace(2.0)),
+    Release(DiscreteGaussian(2.0, 2), 3),
+]
+PLAIN = [Release(RandomizedResponse(0.3, 3), 5), Release(SampledGaussian(2.0, 0.2, REPLACE), 6)]
+BY_ID = {target.id.removeprefix("mechanisms/"): target for target in TARGETS}
+OTHERS = [target for name, target in BY_ID.items() if name not in FEW]
+OF_MIXED = [target for name, target in BY_ID.items() if "mixed" in name]
 
 
 def drawn(worlds: Worlds, seed: int, draws: int = DRAWS) -> Scores:
@@ -153,15 +163,6 @@ def test_a_batch_without_replacement_shows_what_a_poisson_batch_shows_of_double_
     found, error = hockey_sticks(drawn(worst_pair(WithoutReplacementGaussian(s, q)), 3))
     expected = SampledGaussian(s, q).profile(EPSILONS)
     assert (np.abs(found - expected) <= FAR * error + 1e-6).all()
-
-
-MIXED = [
-    Release(Gaussian(3.0)),
-    Release(SampledGaussian(1.0, 0.1), 15),
-    Release(Laplace(2.0)),
-    Release(DiscreteGaussian(2.0, 2), 3),
-]
-PLAIN = [Release(RandomizedResponse(0.3, 3), 5), Release(SampledGaussian(2.0, 0.2, REPLACE), 6)]
 
 
 @pytest.mark.parametrize("ledger", [MIXED, PLAIN], ids=["add-remove", "replace-one"])
@@ -254,11 +255,6 @@ def marked(targets: list[Target], slow: list[Target], fault: str) -> Any:
     mark = pytest.mark.slow(fault)
     ways = [pytest.param(one, id=one.id, marks=mark if one in slow else ()) for one in targets]
     return pytest.mark.parametrize("target", ways)
-
-
-BY_ID = {target.id.removeprefix("mechanisms/"): target for target in TARGETS}
-OTHERS = [target for name, target in BY_ID.items() if name not in FEW]
-OF_MIXED = [target for name, target in BY_ID.items() if "mixed" in name]
 
 
 @marked(GUARANTEED, OTHERS, "an attack of this one target that claims too much")

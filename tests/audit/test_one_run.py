@@ -22,6 +22,7 @@ from dpkit.audit.one_run import (
 DELTA = 1e-3
 ONE_CURVE = "a bound above the truth of this one curve"
 BOTH = pytest.mark.parametrize("bound", [one_run, one_run_fdp], ids=lambda bound: bound.__name__)
+LEAST = {one_run: {1: 0.25, 4: 1.8, 8: 3.5}, one_run_fdp: {1: 0.45, 4: 2.35, 8: 4.9}}
 
 
 def binomial(made: int, rate: float) -> list[float]:
@@ -129,9 +130,6 @@ def test_f_dp_is_at_most_the_truth_of_gaussian_curves(curve: Curve):
         over += one_run_fdp(*scores, **ASKED, rng=rng).epsilon > truth
         assert one_run_fdp(*scores, **ASKED, rng=rng, confidence=SURE).epsilon <= truth
     assert over <= allowed(200)
-
-
-LEAST = {one_run: {1: 0.25, 4: 1.8, 8: 3.5}, one_run_fdp: {1: 0.45, 4: 2.35, 8: 4.9}}
 
 
 @BOTH

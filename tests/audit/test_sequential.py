@@ -11,6 +11,7 @@ from dpkit.audit import sequential
 from dpkit.audit.sequential import refute, watch
 
 DELTA = 0.03
+REFUTED = "a true claim on this one curve refuted"
 
 
 @pytest.mark.parametrize(
@@ -21,9 +22,6 @@ def test_equal_worlds_are_rarely_told_apart(curve: Curve):
     rng = np.random.default_rng(1)
     runs = [refute(*curve.draw(rng, 300), **ASKED, epsilon=0.0) for _ in range(100)]
     assert sum(run.draws is not None for run in runs) <= allowed(100)
-
-
-REFUTED = "a true claim on this one curve refuted"
 
 
 @pytest.mark.parametrize(

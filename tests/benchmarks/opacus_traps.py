@@ -36,7 +36,6 @@ PLACES = (0, BATCH // 2, BATCH - 1)  # where it stands
 ROUGH = 1e-3  # relative: what rounding may add
 SIZE, SHUFFLED, NOISE, EPOCHS, DELTA = 500, 50, 1.0, 5, 1e-5  # of the trap that is one of price
 
-
 REFUSED, RIGHT, WRONG = "refused", "right", "silently wrong"
 DOCUMENTED = "documented"  # as wrong, and its documentation says so, at run time nothing does
 LONGEST = 110  # characters of a message that is quoted

@@ -20,6 +20,8 @@ DRAWN = "epsilon --noise-multiplier 1 --steps 9 --delta 1e-5"
 LEDGER = "epsilon --delta 1e-5 --ledger"
 WOR = "--accountant wor --adjacency"
 NAMES = ", ".join(paper.__name__.rpartition(".")[2] for paper in PAPERS)
+OWN = pytest.mark.slow("a curve of this one accountant that is not its")
+MISSING = "No module named 'matplotlib'; install it: pip install 'dpkit[train]'"
 
 
 def test_epsilon_options(answer):
@@ -327,9 +329,6 @@ def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
     assert err.startswith("error: 1 of 2 parts failed: dp_cgan table_1 b (OSError" if fails else "")
 
 
-OWN = pytest.mark.slow("a curve of this one accountant that is not its")
-
-
 @pytest.mark.parametrize(
     "accountant",
     ["rdp", "gdp", *(pytest.param(one, marks=OWN) for one in ("pld", "wor", "moments"))],
@@ -352,9 +351,6 @@ def test_curves_are_the_accountants_own_prices(answer, tmp_path, accountant):
     assert deltas == sorted(deltas, reverse=True)
     assert len(deltas) == 24
     assert all(float(row["epsilon_at_least"]) <= float(row["epsilon"]) for row in rows)
-
-
-MISSING = "No module named 'matplotlib'; install it: pip install 'dpkit[train]'"
 
 
 @pytest.mark.parametrize(

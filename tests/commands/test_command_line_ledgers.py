@@ -13,6 +13,7 @@ from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGauss
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000 --delta 1e-5"
 TARGET = "noise --epsilon 4 --sample-rate 0.01 --steps 1000 --delta 1e-5"
 HEADER = "noise_multiplier,sample_rate,count"
+WOR = pytest.param("wor", marks=pytest.mark.slow("noise for batches of a fixed size too small"))
 
 
 @pytest.fixture
@@ -97,9 +98,6 @@ def test_without_replacement_at_rate_1_is_a_gaussian(answer):
     assert fixed["epsilon"] == pytest.approx(poisson["epsilon"], rel=1e-12)
     assert fixed["orders"] == [2, 4, 8]
     assert fixed["conversion"] == "classic"
-
-
-WOR = pytest.param("wor", marks=pytest.mark.slow("noise for batches of a fixed size too small"))
 
 
 @pytest.mark.parametrize("name", ["rdp", "pld", "gdp", "moments", WOR])

@@ -18,8 +18,13 @@ HEADER = "noise_multiplier,sample_rate,count"
 STEPS = [(1.1, 0.01, 500), (1.2, 0.02, 300), (1.1, 0.01, 200)]
 LEDGER = [Release(SampledGaussian(1.1, 0.01), 700), Release(SampledGaussian(1.2, 0.02), 300)]
 
-
 STATE = {"history": STEPS, "mechanism": "gdp"}
+THREE = "noise_multiplier, sample_rate, count"
+REMEDIES = {
+    "noise_multiplier": "it is noise standard deviation / clip norm, and 0 has no price",
+    "sample_rate": "write batch size / number of records, such as 0.01",
+    "count": "write how many steps, such as 5000",
+}
 
 
 @pytest.fixture
@@ -89,14 +94,6 @@ def item(**changed) -> str:
 
 def state(*history, mechanism: object = "rdp") -> str:
     return json.dumps({"history": history, "mechanism": mechanism})
-
-
-THREE = "noise_multiplier, sample_rate, count"
-REMEDIES = {
-    "noise_multiplier": "it is noise standard deviation / clip norm, and 0 has no price",
-    "sample_rate": "write batch size / number of records, such as 0.01",
-    "count": "write how many steps, such as 5000",
-}
 
 
 @pytest.mark.parametrize(

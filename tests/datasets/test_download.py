@@ -11,6 +11,14 @@ import pytest
 from dpkit.datasets import DownloadFailed, adult, download, load, mnist
 
 TRAIN, TEST = b"train " * 50_000, b"test " * 30_000
+WRONG = "was served with the wrong content: expected sha256 {}, found {}; "
+FAILURES = {  # what is served, after how many bytes it breaks off, and what is said
+    "interrupted": (TRAIN, 100_000, f"interrupted after 100000 of {len(TRAIN)} bytes; run the"),
+    "absent": (None, None, "Not Found"),
+    "one bit": (TRAIN[:-1] + b"!", None, WRONG),
+    "too short": (TRAIN[:1000], None, WRONG),
+    "too long": (TRAIN + b"more", None, WRONG.partition(", found")[0]),
+}
 
 
 @pytest.fixture
@@ -44,16 +52,6 @@ def test_loading_downloads_what_is_nowhere(expect, server, mnist_files, monkeypa
     assert mnist(split="train").n == 6
     assert load("mnist", split="test").n == 3
     assert len(server.asked) == 4
-
-
-WRONG = "was served with the wrong content: expected sha256 {}, found {}; "
-FAILURES = {  # what is served, after how many bytes it breaks off, and what is said
-    "interrupted": (TRAIN, 100_000, f"interrupted after 100000 of {len(TRAIN)} bytes; run the"),
-    "absent": (None, None, "Not Found"),
-    "one bit": (TRAIN[:-1] + b"!", None, WRONG),
-    "too short": (TRAIN[:1000], None, WRONG),
-    "too long": (TRAIN + b"more", None, WRONG.partition(", found")[0]),
-}
 
 
 @pytest.mark.parametrize(("served", "cut_after", "says"), FAILURES.values(), ids=FAILURES)

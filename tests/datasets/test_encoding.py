@@ -17,6 +17,7 @@ DOSES = Binned("dose", (-1.5, 0.0, 0.1, 2.0), whole=False)
 COLOURS = Categorical("colour", ("red", "green"), missing=True)
 SIZES = Categorical("size", ("S", "M", "L"))
 ENCODER = TableEncoder((AGES, COLOURS, DOSES, SIZES))
+CODES = [[0, 1, 0, 0], [1, 2, 2, 2], [3, 0, 2, 1]]
 
 
 def table(**changes):
@@ -24,9 +25,6 @@ def table(**changes):
     columns = {"age": [17, 30, 90], "colour": ["green", None, "red"], "dose": [-1.5, 0.1, 2.0]}
     columns["size"] = ["S", "L", "M"]
     return pd.DataFrame(columns | changes, index=["a", "b", "c"])
-
-
-CODES = [[0, 1, 0, 0], [1, 2, 2, 2], [3, 0, 2, 1]]
 
 
 def test_codes_slices_and_one_hot_of_a_table_by_hand():

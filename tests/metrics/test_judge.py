@@ -13,7 +13,6 @@ from dpkit.training.device import generator_on
 
 pytestmark = pytest.mark.torch
 
-
 CPU = torch.device("cpu")
 QUICK = judge.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
 

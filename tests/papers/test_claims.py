@@ -115,7 +115,6 @@ def test_counts_are_by_verdict_and_leave_out_what_there_is_none_of():
 
 CODE = Code(was="noise_std = z * C * C", should="noise_std = z * C", cause="noise")
 
-
 test_claims_that_cannot_be_judged_and_lines_that_show_nothing_are_refused = refused(
     (claim, {"kind": "about"}, "kind must be one of equals, at most, at least, in words, comp"),
     (claim, {"tolerance": -1.0}, "tolerance must be a finite number >= 0"),

@@ -23,6 +23,7 @@ CASES = [(0.01, 1.1, 10_000, 1e-5), (0.01, 0.5, 1_000, 1e-5), (64 / 60_000, 1.0,
 CASES += [(1.0, 1.0, 1, 1e-5), (1e-4, 0.3, 1000, 1e-5), (0.2, 1.0, 500, 1e-5)]
 CASES += [(0.01, 1.1, 10_000, 1e-12), (0.2, 0.5, 1_000, 1e-5), (0.01, 20.0, 1, 1e-5)]
 CASES += [(1e-5, 1.0, 10**7, 1e-5)]
+MOST = pytest.mark.slow("rounding errors of the most batches that may be drawn")
 
 
 @pytest.mark.parametrize(("rate", "noise", "steps", "delta"), CASES)
@@ -72,9 +73,6 @@ def test_a_largest_loss_with_mass_of_its_own_has_a_narrow_pair(one, count):
     if count < 900:  # else other losses matter too
         assert found.lower - 1e-9 <= truth <= found.epsilon + 1e-9
     assert found.epsilon - found.lower <= 1e-6 * found.epsilon
-
-
-MOST = pytest.mark.slow("rounding errors of the most batches that may be drawn")
 
 
 @pytest.mark.filterwarnings("error")

@@ -28,6 +28,7 @@ ADJACENCIES = ("add-remove", "replace-one")
 GROUPED = GroupClipping((0.5, 2.0), groups=(1, 0, 0, 1))
 AT_BOUND = TensorsClippedAtGroupBound(GROUPED.bounds, GROUPED.groups)
 NORMS = np.array([[0.0, 3.0, 0.3], [0.0, 4.0, 0.4]])  # (tensors, batch)
+BOUNDS = (np.array([12.0, 6.0]), np.array([[0.1], [0.0], [2.0]]))
 
 
 def test_flat_clipping_bounds_the_whole_gradient():
@@ -145,8 +146,6 @@ def test_groups_that_do_not_fit_are_refused(bounds, groups, words):
 
 
 # Coordinates
-
-BOUNDS = (np.array([12.0, 6.0]), np.array([[0.1], [0.0], [2.0]]))
 
 
 def test_every_coordinate_stays_within_its_bound():

@@ -27,6 +27,8 @@ from dpkit.privacy.sampling import ShuffledBatches, TruncatedPoisson, mechanism
 EPSILONS = np.array([-2.0, -0.3, 0.0, 0.2, 1.0, 3.0])
 Z = np.linspace(-30, 20, 40_001)
 DENSITY = np.exp(-Z * Z / 2) / math.sqrt(2 * math.pi) * 50 / 40_000
+DRAWS = 20_000
+SHORT = pytest.mark.slow("sums of many lognormals that are cut short")
 
 
 def call(strike: np.ndarray, noise: float) -> np.ndarray:
@@ -100,9 +102,6 @@ def test_both_laws_have_their_means_and_bracket_the_spread(noise: float, count: 
         assert calls[0] <= calls[1] * (1 + 1e-9) + 1e-12 * count
 
 
-DRAWS = 20_000
-
-
 @pytest.mark.parametrize(
     ("noise", "batches", "seed"), [(0.6, 500, 1), (1.0, 200, 2), (0.4, 300, 3)]
 )
@@ -150,9 +149,6 @@ def test_renyi_divergences_grow_and_are_bounds(noise: float, batches: int):
     assert (mechanism.rdp(orders) <= Gaussian(noise).rdp(orders)).all()
     renyi = rdp.epsilon([Release(mechanism, 5)], delta=1e-6).epsilon
     assert pld.epsilon([Release(mechanism, 5)], delta=1e-6).lower <= renyi
-
-
-SHORT = pytest.mark.slow("sums of many lognormals that are cut short")
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.3, 1.0, 30.0])

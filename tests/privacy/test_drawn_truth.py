@@ -23,6 +23,11 @@ CELLS = {1: 400, 2: 90, 3: 36}  # of each sum, by sums: merging outputs never sh
 GRADIENTS = (-1, 0, 1)
 Records = tuple[int, ...]
 Law = dict[tuple[int, ...], float]  # of the batches' sums, before noise
+RUNS = [(4, 2, 2), (4, 3, 1), (5, 2, 2), (5, 3, 1), (6, 2, 3), (6, 3, 2), (6, 2, 1), (5, 1, 2)]
+NOISES = [(0.7, 0.1), (1.5, 0.003), (0.7, 0.003), (1.5, 0.1)]
+SIZES = [(n, m) for n in (4, 5, 6) for m in (1, 2, 3)]
+DEAR = [(0.4, 0.01), (0.8, 0.1), (0.8, 0.01), (1.6, 0.1)]
+ALONE = pytest.mark.slow("a price too low at one noise and delta alone")
 
 
 def reach(noise: float) -> float:
@@ -93,10 +98,6 @@ def with_and_without(n: int, law) -> list[list[Law]]:
             both = [law((*rest, record)), law(rest)]
             pairs += [both, both[::-1]]
     return pairs
-
-
-RUNS = [(4, 2, 2), (4, 3, 1), (5, 2, 2), (5, 3, 1), (6, 2, 3), (6, 3, 2), (6, 2, 1), (5, 1, 2)]
-NOISES = [(0.7, 0.1), (1.5, 0.003), (0.7, 0.003), (1.5, 0.1)]
 
 
 @pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
@@ -176,11 +177,6 @@ def test_two_epochs_and_two_steps_of_the_worst_pair_cost_what_is_proven(noise, t
     pairs = neighbours(5, "replace-one")
     pairs = [[product(*[shuffled(one, 4, 1)] * 2) for one in pair] for pair in pairs]
     check(pairs, noise, found.lower, found.epsilon, target)
-
-
-SIZES = [(n, m) for n in (4, 5, 6) for m in (1, 2, 3)]
-DEAR = [(0.4, 0.01), (0.8, 0.1), (0.8, 0.01), (1.6, 0.1)]
-ALONE = pytest.mark.slow("a price too low at one noise and delta alone")
 
 
 def fixed(n: int, size: int, noise: float) -> list[list[np.ndarray]]:

@@ -15,6 +15,7 @@ from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, conve
 from dpkit.privacy.accountants.filters import ADAPTIVE, OverBudget, RenyiFilter, best_order, budget
 
 NAN, INF = float("nan"), float("inf")
+PLAN = [Release(SampledGaussian(noise, 0.01), 100) for noise in (8.0, 4.0, 2.0, 1.0)]
 
 
 @pytest.mark.parametrize("conversion", ["classic", "improved", "optimal"])
@@ -201,9 +202,6 @@ def test_the_guarantee_is_the_target_whatever_is_chosen():
     direct = RenyiFilter(9, 0.25, delta=1e-6)
     expected = conversions.improved(np.array([9.0]), np.array([0.25]), 1e-6)[0]
     assert direct.guarantee().epsilon == expected
-
-
-PLAN = [Release(SampledGaussian(noise, 0.01), 100) for noise in (8.0, 4.0, 2.0, 1.0)]
 
 
 @pytest.mark.parametrize("conversion", ["classic", "improved", "optimal"])

@@ -63,6 +63,17 @@ TAKES_A_LEDGER = {
     "best_order": lambda ledger: filters.best_order(9.0, delta=1e-5, ledger=ledger),
     "Ledger.of": Ledger.of,
 }
+EPSILONS = {"rdp": rdp, "pld": pld, "moments": moments, "gdp": gdp}
+PRICES = {name: one.epsilon for name, one in EPSILONS.items()}
+PRICES |= {"basic": composition.basic, "advanced": composition.advanced}
+NOTHING = [[], [Release(Gaussian(1.0), 0)], [Release(NoGuarantee("x"), 0)]]
+NOTHING += [[Release(SampledGaussian(1.0, 0.0), 9)]]
+LARGER = pytest.mark.slow("a pair wrong at one very large noise")
+SLOW = [(1e13, 1e-30, 8.2419e-13), (1e12, 1e-30, 8.50948e-12)]
+MISSED = pytest.mark.slow("a pair that misses one run's transform")
+RUNS = [(1.5, 0.04, 2250, 1e-5), (1.1, 0.01, 1000, 1e-12)]
+FINITE = [-0.4, -6e-7, -1e-7, 1e-8, 3e-7, 9e-7, 1e-3, 0.7, 9.0]
+LARGE = [680.0, 690.0, 695.0, 701.0, 760.0]  # exp(loss), or that over the rate, is no float
 
 
 @pytest.mark.parametrize("function", TAKES_A_LEDGER.values(), ids=list(TAKES_A_LEDGER))
@@ -78,13 +89,6 @@ def test_a_tuple_is_as_good_as_a_list_and_what_is_read_once_is_refused(function)
     for wrong in (*once, "", None, {}, set(), SampledGaussian(1.1, 0.01), 3):
         with pytest.raises(ValueError, match=r"ledger must be a list of Release\(mechanism, count"):
             function(wrong)
-
-
-EPSILONS = {"rdp": rdp, "pld": pld, "moments": moments, "gdp": gdp}
-PRICES = {name: one.epsilon for name, one in EPSILONS.items()}
-PRICES |= {"basic": composition.basic, "advanced": composition.advanced}
-NOTHING = [[], [Release(Gaussian(1.0), 0)], [Release(NoGuarantee("x"), 0)]]
-NOTHING += [[Release(SampledGaussian(1.0, 0.0), 9)]]
 
 
 @pytest.mark.parametrize("price", PRICES.values(), ids=list(PRICES))
@@ -272,10 +276,6 @@ def test_profiles_keep_their_digits_at_any_noise(noise, q):
                 assert error <= mechanism.profile_error / 5
 
 
-LARGER = pytest.mark.slow("a pair wrong at one very large noise")
-SLOW = [(1e13, 1e-30, 8.2419e-13), (1e12, 1e-30, 8.50948e-12)]
-
-
 @pytest.mark.parametrize(
     ("noise", "delta", "true"),
     [(1e13, 1e-100, 1.96693e-12), *(pytest.param(*one, marks=LARGER) for one in SLOW)],
@@ -411,10 +411,6 @@ def bromwich(noise, q, steps, epsilon, *, removed=True):
     return float((values.sum() - values[0] / 2).real * step / math.pi * np.exp(bound.min()))
 
 
-MISSED = pytest.mark.slow("a pair that misses one run's transform")
-RUNS = [(1.5, 0.04, 2250, 1e-5), (1.1, 0.01, 1000, 1e-12)]
-
-
 @pytest.mark.parametrize(
     ("noise", "q", "steps", "delta"),
     [(1.0, 0.2, 500, 1e-5), (0.7, 0.01, 300, 1e-3)]
@@ -428,10 +424,6 @@ def test_the_pair_holds_the_inverse_laplace_transform(noise, q, steps, delta):
     ]
     assert at[1] <= delta <= at[0]
     assert at[0] < 1.02 * at[1]
-
-
-FINITE = [-0.4, -6e-7, -1e-7, 1e-8, 3e-7, 9e-7, 1e-3, 0.7, 9.0]
-LARGE = [680.0, 690.0, 695.0, 701.0, 760.0]  # exp(loss), or that over the rate, is no float
 
 
 @pytest.mark.parametrize(

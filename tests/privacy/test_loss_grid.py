@@ -17,6 +17,7 @@ from dpkit.privacy.mechanisms.base import PrivacyLoss, from_atoms, normal_masses
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 CLOSE = mp.mpf(10) ** -12  # relative: sums of floats
+SAMPLED = [SampledGaussian(0.6, 0.01), SampledGaussian(1.5, 0.2, "replace-one")]
 
 
 def curve(masses: list, losses: list, infinite: float, epsilons: list) -> list:
@@ -81,9 +82,6 @@ def test_any_atoms_are_enclosed_in_both_directions(atoms, spacing, span, centre,
         q = [one * mp.exp(-x) for one, x in zip(p, exact, strict=True)]
         check(p, exact, cells)
         check(q[::-1], [-x for x in exact[::-1]], cells.reversed())
-
-
-SAMPLED = [SampledGaussian(0.6, 0.01), SampledGaussian(1.5, 0.2, "replace-one")]
 
 
 @pytest.mark.parametrize("mechanism", [Gaussian(0.8), *SAMPLED, Laplace(1.2)])

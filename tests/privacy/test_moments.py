@@ -27,6 +27,12 @@ LAMBDAS = np.arange(1.0, 33.0)
 SOME = np.array([1, 5, 13, 32])  # lambdas that the oracle integrates
 CELLS = 20_000  # of the oracle's grid, on either side of loss 0
 FAR = np.geomspace(1e-12, 1e6, 2000)  # nats
+MECHANISMS = [SampledGaussian(4.0, 0.5), Laplace(0.7), DiscreteGaussian(1.5, 2)]
+MECHANISMS += [RandomizedResponse(*one) for one in ((1.3, 10), (1e-5,), (40.0,))]
+DENSE = [SampledGaussian(*one) for one in ((1.1, 0.01), (20.0, 1e-3), (1e4, 1e-4))]
+DENSE += [SampledGaussian(1.1, 0.01, "replace-one"), Gaussian(1.1), Gaussian(1e5)]
+DENSE += [GroupedGaussian(3.0, 4, 0.2)]
+MORE = pytest.mark.slow("a moment wrong at one noise or rate, where quadrature of one is not")
 
 
 def bounds(mechanism) -> tuple[np.ndarray, np.ndarray]:
@@ -82,14 +88,6 @@ def log_excess(loss: np.ndarray, order: float) -> np.ndarray:
         direct = np.log(np.expm1(tilt) - order * np.expm1(loss))
         large = tilt + np.log1p(-order * np.exp(loss - tilt))
         return np.where(tilt > 40, large, np.where(abs(tilt) < 0.1, np.log(series), direct))
-
-
-MECHANISMS = [SampledGaussian(4.0, 0.5), Laplace(0.7), DiscreteGaussian(1.5, 2)]
-MECHANISMS += [RandomizedResponse(*one) for one in ((1.3, 10), (1e-5,), (40.0,))]
-DENSE = [SampledGaussian(*one) for one in ((1.1, 0.01), (20.0, 1e-3), (1e4, 1e-4))]
-DENSE += [SampledGaussian(1.1, 0.01, "replace-one"), Gaussian(1.1), Gaussian(1e5)]
-DENSE += [GroupedGaussian(3.0, 4, 0.2)]
-MORE = pytest.mark.slow("a moment wrong at one noise or rate, where quadrature of one is not")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ LEDGERS = {
         [Release(Gaussian(1.5))],
     ),
 }
+OPTIMAL = pytest.mark.slow("an order that the search for the optimal conversion's best one misses")
+FAULT = "an order without a price that `optimal` takes"
+ALONE = pytest.param("optimal", marks=pytest.mark.slow(FAULT))
 
 
 @pytest.mark.parametrize("delta", [1e-10, 1e-5, 0.03])
@@ -37,9 +40,6 @@ def test_the_search_misses_no_order_of_a_fine_net(name: str, delta: float):
             back = rdp.delta(LEDGERS[name], **spent).delta
             assert back == pytest.approx(delta, rel=1e-4)
             assert back <= rdp.delta(LEDGERS[name], **spent, orders=net).delta * (1 + 1e-7)
-
-
-OPTIMAL = pytest.mark.slow("an order that the search for the optimal conversion's best one misses")
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,6 @@ def test_a_curve_has_all_the_listed_orders():
     assert price.shape == (205,)
     assert orders[0] < 1.001
     assert orders[-1] == 1024
-
-
-FAULT = "an order without a price that `optimal` takes"
-ALONE = pytest.param("optimal", marks=pytest.mark.slow(FAULT))
 
 
 @pytest.mark.parametrize("conversion", ["classic", "improved", ALONE])

@@ -18,6 +18,10 @@ from truths import gaussian_epsilon
 from dpkit.privacy import Guarantee, pld, rdp
 
 CONTENT = peers.stored()
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.torch] if peer.package == "opacus" else [])
+    for name, peer in peers.PEERS.items()
+]
 
 
 def pair(setting: Setting) -> Guarantee:
@@ -166,12 +170,6 @@ def installed(name: str) -> peers.Peer:
     peer = peers.PEERS[name]
     pytest.importorskip(peer.package.replace("-", "_"))
     return peer
-
-
-NAMES = [
-    pytest.param(name, marks=[pytest.mark.torch] if peer.package == "opacus" else [])
-    for name, peer in peers.PEERS.items()
-]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,6 +15,16 @@ from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 BOTH = ("add-remove", "replace-one")
+ODD = pytest.mark.slow("an odd number of releases composed wrongly")
+THREE = pytest.param(0.3, 1.2, 3, 501, marks=ODD)
+LEDGERS: list[Ledger] = [
+    [Release(SampledGaussian(1.1, 0.01), 1000)],
+    [Release(SampledGaussian(0.3, 1e-4), 1000)],
+    [Release(SampledGaussian(1.0, 0.2, "replace-one"), 50)],
+    [Release(SampledGaussian(0.8, 0.02), 200), Release(Gaussian(6.0), 5), Release(Laplace(9.0), 3)],
+    [Release(RandomizedResponse(0.3, 3), 40)],
+]
+FAR = pytest.mark.slow("a window that tens of thousands leave")
 
 
 def enclosed(found: Guarantee, true: mp.mpf, gap: float = 1e-3) -> None:
@@ -87,10 +97,6 @@ def sampled_delta(q: float, s: float, adjacency: str, count: int, points: int):
     return lambda epsilon: max(direction(epsilon, +1), direction(epsilon, -1))
 
 
-ODD = pytest.mark.slow("an odd number of releases composed wrongly")
-THREE = pytest.param(0.3, 1.2, 3, 501, marks=ODD)
-
-
 @pytest.mark.parametrize("adjacency", BOTH)
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "points"),
@@ -150,15 +156,6 @@ def test_anywhere_what_must_hold_holds(noise, rate, count, delta, adjacency):
     assert price(noise, 1).lower <= found.epsilon
 
 
-LEDGERS: list[Ledger] = [
-    [Release(SampledGaussian(1.1, 0.01), 1000)],
-    [Release(SampledGaussian(0.3, 1e-4), 1000)],
-    [Release(SampledGaussian(1.0, 0.2, "replace-one"), 50)],
-    [Release(SampledGaussian(0.8, 0.02), 200), Release(Gaussian(6.0), 5), Release(Laplace(9.0), 3)],
-    [Release(RandomizedResponse(0.3, 3), 40)],
-]
-
-
 @pytest.mark.parametrize("ledger", LEDGERS, ids=str)
 @pytest.mark.parametrize("epsilon", [0.0, 0.4, 3.0, 30.0])
 def test_delta_is_the_inverse_of_epsilon(ledger: Ledger, epsilon: float):
@@ -170,9 +167,6 @@ def test_delta_is_the_inverse_of_epsilon(ledger: Ledger, epsilon: float):
     assert pld.epsilon(ledger, delta=found.delta).lower <= epsilon
     if found.delta > 1e-9 and epsilon > 0:
         assert pld.epsilon(ledger, delta=found.delta * 0.99).epsilon >= epsilon * (1 - 1e-3)
-
-
-FAR = pytest.mark.slow("a window that tens of thousands leave")
 
 
 @pytest.mark.parametrize(

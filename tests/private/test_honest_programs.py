@@ -34,6 +34,7 @@ pytestmark = pytest.mark.torch
 private_of = partial(small_networks.private_of, rate=0.1, steps=6, batch_size=32)
 SIX_STEPS = {"steps": 6, "epsilon": 8.0, "finite": True}  # what most programs give
 PROGRAMS = []  # (program, facts, words of its warning)
+SAID_OF_ANY = ("(?s).*goes through torch.func", "`torch.jit.script` is deprecated")
 
 
 def program(*, warns=None, **facts):
@@ -430,9 +431,6 @@ def wgan_with_penalty_and_samples(seed):
         of_generator.step()
         print(generator(torch.randn(2, 4)))
     return facts(private)
-
-
-SAID_OF_ANY = ("(?s).*goes through torch.func", "`torch.jit.script` is deprecated")
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,6 @@ def with_pixel(value: float) -> np.ndarray:
 
 BYTES, LABELS = made_up()
 
-
 test_images_that_cannot_be_are_refused = refused(
     (BYTES * 1.0, r"must lie in \[0, 1\], and record 0 does not.*x / 255"),
     (BYTES / 127.5 - 1, r"\[0, 1\], and record 0 does not.*\(x \+ 1\) / 2"),

@@ -96,7 +96,6 @@ test_optimizers_that_are_not_stepped_here = refused(
     error=(TypeError, ValueError),
 )
 
-
 nan, inf = math.nan, math.inf
 
 

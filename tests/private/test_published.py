@@ -33,6 +33,7 @@ pytestmark = [
 RUNS, EPSILON, DELTA, RECORDS = 200, 2.0, 1e-5, 60
 PLAN = {"epsilon": EPSILON, "delta": DELTA, "steps": 20, "batch_size": 12, "public_size": RECORDS}
 SEEN = PLAN | {"steps": 4, "batch_size": RECORDS}  # every record in each batch: the most is seen
+GAN = {name: value for name, value in PLAN.items() if name != "steps"} | {"learning_rate": 0.05}
 
 
 def rows(present: bool) -> torch.Tensor:
@@ -116,9 +117,6 @@ def pickled_gan(present: bool, folder: Any) -> tuple[dict[str, float], str]:
     again = pickle.loads(pickle.dumps(gan))
     assert set(vars(again)) == set(vars(gan)) - {"curves_", "transform_"}
     return {"bias": float(again.generator_.bias[0])}, again.statement()
-
-
-GAN = {name: value for name, value in PLAN.items() if name != "steps"} | {"learning_rate": 0.05}
 
 
 def pickled_images(present: bool, folder: Any) -> tuple[dict[str, float], str]:

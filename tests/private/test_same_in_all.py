@@ -42,6 +42,8 @@ FITTED: dict[str, Callable[[Any], Any]] = {  # by a seed
     "warm gan": lambda seed: WarmGan(10, reproducible_seed=seed, **WARM).fit(IMAGES, LABELS),
 }
 FIT = pytest.mark.parametrize("fit", FITTED.values(), ids=FITTED)
+LATER = {"delta": 0.5, "epsilon": 9, "public_size": 7, "reproducible_seed": 1}
+LATER |= {"classes": 1, "method": "none"}
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +73,6 @@ def test_a_number_is_how_many_and_a_seed_gives_the_same_fit_and_sample(fit):
         for refused in (lambda: fit(bad), lambda: made[0].sample(5, reproducible_seed=bad)):  # noqa: B023
             with pytest.raises(ValueError, match=r"^reproducible_seed must be an integer >= 0"):
                 refused()
-
-
-LATER = {"delta": 0.5, "epsilon": 9, "public_size": 7, "reproducible_seed": 1}
-LATER |= {"classes": 1, "method": "none"}
 
 
 @pytest.mark.parametrize("fit", [fit for name, fit in FITTED.items() if name != "warm gan"])

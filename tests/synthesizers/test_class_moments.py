@@ -25,6 +25,7 @@ SHAPE = (1, 6, 5)
 SETTINGS = MomentsSettings(3, SHAPE, 0.5, clip_norm=4.0, frequencies=3)
 TWO = replace(SETTINGS, components=2)
 both = pytest.mark.parametrize("settings", [SETTINGS, TWO], ids=["one", "two components"])
+ONE_CLUSTER = pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -54,9 +55,6 @@ def test_what_is_released_is_what_the_ledger_prices(settings):
     together = sum(one.noise_multiplier**-2 for one in mechanisms) ** -0.5
     assert together == pytest.approx(settings.noise_multiplier)
     assert settings.sensitivity == sqrt(sum(weight**2 for weight in settings.weights))
-
-
-ONE_CLUSTER = pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 
 
 @ONE_CLUSTER

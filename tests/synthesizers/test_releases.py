@@ -20,6 +20,14 @@ from dpkit.synthesizers.random_features import FeaturesSettings, embedded
 from dpkit.synthesizers.records import checked
 
 CLASSES, SHAPE = 3, (1, 4, 5)
+EXTREMES = [
+    np.zeros(SHAPE),
+    np.ones(SHAPE),
+    np.full(SHAPE, 1e-300),
+    np.eye(20)[0].reshape(SHAPE),
+    np.eye(20)[:10].sum(0).reshape(SHAPE),
+    (np.arange(20) % 2.0).reshape(SHAPE),
+]
 
 
 class Baseline(NamedTuple):
@@ -102,16 +110,6 @@ def mover(baseline: Baseline, settings: Any, base: Any) -> Callable[[np.ndarray,
         return sqrt(np.square(baseline.sums(*with_it, settings) - without).sum())
 
     return moved
-
-
-EXTREMES = [
-    np.zeros(SHAPE),
-    np.ones(SHAPE),
-    np.full(SHAPE, 1e-300),
-    np.eye(20)[0].reshape(SHAPE),
-    np.eye(20)[:10].sum(0).reshape(SHAPE),
-    (np.arange(20) % 2.0).reshape(SHAPE),
-]
 
 
 def furthest(baseline: Baseline, settings: Any, base: Any) -> float:

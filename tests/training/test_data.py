@@ -18,6 +18,7 @@ pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")
 SIZE = 12
 SETTINGS = Plain(sampling=ShuffledBatches(3))  # eight steps
+OWN = torch.empty(100, 3, dtype=torch.float64)  # memory that a transform writes to again
 
 
 def rng() -> torch.Generator:
@@ -100,9 +101,6 @@ def test_what_a_transform_makes_infinite_is_refused():
     features[4] = 0
     with pytest.raises(ValueError, match="row 4, counted from 0, after transform"):
         batches(data(features, transform=torch.log))
-
-
-OWN = torch.empty(100, 3, dtype=torch.float64)  # memory that a transform writes to again
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,11 @@ pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")
 backends: Any = torch.backends
 OPERATIONS = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.matmul)
+NEW = {  # ways but for the legacy one
+    "matmul": ("tf32", [backends.cuda.matmul]),
+    "all": ("tf32", [backends]),
+    "both": ("ieee", [backends.cuda.matmul, backends.cudnn.conv]),
+}
 
 
 @pytest.fixture
@@ -50,13 +55,6 @@ def test_other_devices_are_refused(accelerator):
     with pytest.raises(ValueError, match="only cpu; use one of these, or auto"):
         device_named("cuda")
     assert device_label(CPU) == "cpu"
-
-
-NEW = {  # ways but for the legacy one
-    "matmul": ("tf32", [backends.cuda.matmul]),
-    "all": ("tf32", [backends]),
-    "both": ("ieee", [backends.cuda.matmul, backends.cudnn.conv]),
-}
 
 
 @pytest.fixture(params=["legacy", *NEW])

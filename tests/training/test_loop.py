@@ -17,7 +17,6 @@ from dpkit.training.types import Data, Record
 
 pytestmark = pytest.mark.torch
 
-
 CPU = torch.device("cpu")
 
 

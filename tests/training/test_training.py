@@ -16,7 +16,6 @@ from dpkit.training.types import Data
 
 pytestmark = pytest.mark.torch
 
-
 CPU = torch.device("cpu")
 
 

@@ -46,6 +46,7 @@ CHECK = "training/gradients/independence.py"  # of a network's 1st, 2nd, 4th, ..
 DRAW = {"training/batches.py": 1}
 BOUNDS = {"papers/dpgan/grouping.py": 1}
 READ = {"training/device.py": 1}
+POISSON = PoissonSampling(5)
 
 
 class Operations(TorchDispatchMode):
@@ -117,9 +118,6 @@ def waits(step, gan, features: Tensor, settings, *, read: bool = False) -> dict[
 def images() -> Tensor:
     rng = torch.Generator().manual_seed(0)
     return 2 * torch.rand(60, 1, 8, 8, generator=rng) - 1
-
-
-POISSON = PoissonSampling(5)
 
 
 @pytest.mark.parametrize("name", ["REPAIRED", "SETTINGS", "BASIC"])

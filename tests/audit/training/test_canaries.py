@@ -17,6 +17,8 @@ pytestmark = pytest.mark.torch
 FEW = first_digits(50)
 BOTH = [canaries.dirac, canaries.random_directions]
 ASKED = {"delta": 1e-5, "adjacency": "add-remove"}
+OTHERS = pytest.mark.slow("more found than is proven, of one kind of canary at one epsilon")
+SLOW = [pytest.param(*one, marks=OTHERS) for one in zip(BOTH, (1.0, 4.0), strict=True)]
 
 
 def noise_times(share, sums, stds, noised):
@@ -71,10 +73,6 @@ def test_mean_of_the_likelihood_ratio_is_one():
     ratios = np.exp(canaries.release_scores(seen).absent)
     assert ratios.mean() == pytest.approx(1, abs=5 * ratios.std() / np.sqrt(ratios.size))
     assert canaries.release_scores(seen).present.mean() > 0
-
-
-OTHERS = pytest.mark.slow("more found than is proven, of one kind of canary at one epsilon")
-SLOW = [pytest.param(*one, marks=OTHERS) for one in zip(BOTH, (1.0, 4.0), strict=True)]
 
 
 @pytest.mark.parametrize(("train", "epsilon"), [*zip(BOTH, (4.0, 1.0), strict=True), *SLOW])

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.torch
 
 RECORDS, TRIALS = 200, 120
 ASKED = {"delta": 1e-5, "adjacency": "add-remove"}
+LARGE = pytest.mark.slow("more found than is proven where the noise is large")
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +48,6 @@ def test_the_loss_tells_as_much_as_the_best_attacker(at_10):
     found = (present.mean() - absent.mean()) / np.sqrt((absent.var() + present.var()) / 2)
     ideal = np.sqrt(2) / plan(10).noise_multiplier
     assert found == pytest.approx(ideal, abs=5 * np.sqrt(2 / TRIALS + ideal**2 / (4 * TRIALS)))
-
-
-LARGE = pytest.mark.slow("more found than is proven where the noise is large")
 
 
 @pytest.mark.parametrize("epsilon", [10, pytest.param(1, marks=LARGE)])

@@ -23,6 +23,8 @@ computed = partial(
     adjacency="add-remove",
 )
 PLACE = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
+ONE_OF_SIX = pytest.mark.slow("one search that one relation breaks")
+QUICK = {(NOISE, "add-remove"), (STEPS, "replace-one"), (RATE, "add-remove")}
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +50,6 @@ def calibrated(find: str, accountant, adjacency: Any) -> float:
     if find == NOISE:
         return calibrate.noise_multiplier(2.0, sample_rate=0.02, **shared)
     return calibrate.sample_rate(2.0, noise_multiplier=1.1, **shared)
-
-
-ONE_OF_SIX = pytest.mark.slow("one search that one relation breaks")
-QUICK = {(NOISE, "add-remove"), (STEPS, "replace-one"), (RATE, "add-remove")}
 
 
 @pytest.mark.parametrize(

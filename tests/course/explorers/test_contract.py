@@ -48,6 +48,14 @@ NOWHERE = {  # what these controls may be with no explorer
     "adjacency": ("both",),
 }
 Values = dict[str, Any]
+QUICK = ("Accountant", "ClaimsWall", "PlayTheAttacker", "RepairIt", "TradeOff")
+ITS_OWN = pytest.mark.slow("this explorer's own controls, numbers, pictures or refusals")
+# A frame of each kind: bars, circles, images, areas, logarithmic axes, two panels.
+FRAMES = {
+    *("Accountant", "BatchesAsDrawn", "ClippingAndNoise", "SamplesByEpsilon"),
+    *("ScoreAgainstEpsilon", "TradeOff"),
+}
+DRAWS_ITS_OWN = pytest.mark.slow("a draft that lacks what only this explorer draws")
 
 
 class Case(NamedTuple):
@@ -498,10 +506,6 @@ def opened(name: str) -> tuple[Explorer, tuple[str, bytes]]:
     return explorer, shown(explorer)
 
 
-QUICK = ("Accountant", "ClaimsWall", "PlayTheAttacker", "RepairIt", "TradeOff")
-ITS_OWN = pytest.mark.slow("this explorer's own controls, numbers, pictures or refusals")
-
-
 @pytest.fixture(
     params=[pytest.param(x, marks=() if x in QUICK else ITS_OWN) for x in explorers.__all__]
 )
@@ -720,16 +724,6 @@ def test_every_setting_has_numbers(explorer):
     for values in explorer.presets.values():
         assert set(values) <= set(opens)
         assert explorer.compute(**opens | values)
-
-
-# A frame of each kind: bars, circles, images, areas, logarithmic axes, two panels.
-FRAMES = {
-    *("Accountant", "BatchesAsDrawn", "ClippingAndNoise", "SamplesByEpsilon"),
-    *("ScoreAgainstEpsilon", "TradeOff"),
-}
-
-
-DRAWS_ITS_OWN = pytest.mark.slow("a draft that lacks what only this explorer draws")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ computed = partial(
     beta=0.5,
 )
 
-
 ALPHAS = [1e-4, 0.01, 0.1, 0.5, 1.0]
 
 

@@ -14,6 +14,9 @@ from dpkit.privacy import Release, SampledGaussian, pld, rdp
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "lab" / "index.html").as_uri()
 SIZES = {"laptop": (1366, 768), "phone": (390, 844)}
 DELTA = 1e-5
+# The height of letters in drawings, in pixels of the screen, of those that are shown.
+LETTERS = """[...document.querySelectorAll('svg text')].filter(e => e.getBoundingClientRect().width)
+    .map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"""
 
 
 @pytest.fixture(scope="module")
@@ -205,11 +208,6 @@ def test_the_price_follows_the_sliders(page):
     assert priced["renyi"] == pytest.approx(rdp.epsilon(ledger, delta=DELTA).epsilon, rel=1e-6)
     assert "--noise-multiplier 1 --sample-rate 0.01 --steps 10000" in page.text_content("#line")
     assert page.text_content("#sentence").startswith("This run costs ")
-
-
-# The height of letters in drawings, in pixels of the screen, of those that are shown.
-LETTERS = """[...document.querySelectorAll('svg text')].filter(e => e.getBoundingClientRect().width)
-    .map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"""
 
 
 def test_it_fits_a_laptop_and_a_phone(page):

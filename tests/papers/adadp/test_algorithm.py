@@ -35,6 +35,9 @@ NOISES = {
     "repaired": Repaired(0.1),
     "optimised": settings.Optimised(0.1),
 }
+REPAIRED = levels.small(levels.at_level("repaired", levels.LEVELS[0]), public_size=30)
+AGD = replace(levels.small(settings.AGD, public_size=30), noise_multiplier=30.0, target_epsilon=1e4)
+ON_CIFAR = [("dpsgd-tuned", level) for level in levels.CIFAR_LEVELS]
 
 
 def lot(size=6):
@@ -55,7 +58,6 @@ def test_each_noise_trains_any_classifier(name):
 
 BUDGET = pytest.mark.slow("an AGD that keeps to its budget and learns nothing")
 SIZED = {"sampling": PoissonSampling(200), "widths": (784, 32, 10), "pca_noise": None}
-
 
 AGD_NOISE = {"noise_multiplier": 2.0, "least_noise_multiplier": 1.0, "choice_noise": 8.0}
 LEARNING = {
@@ -104,10 +106,6 @@ def test_no_guarantee_covers_the_published_history(noise):
     assert settings.proven(ledger, delta=1e-5).epsilon == float("inf")
 
 
-REPAIRED = levels.small(levels.at_level("repaired", levels.LEVELS[0]), public_size=30)
-AGD = replace(levels.small(settings.AGD, public_size=30), noise_multiplier=30.0, target_epsilon=1e4)
-
-
 @pytest.mark.parametrize(
     ("own", "other"),
     [
@@ -136,9 +134,6 @@ def test_raw_squares_are_those_of_the_gradients_themselves():
     }
     for of, squares in wanted.items():
         torch.testing.assert_close(algorithm.raw_squares(net, rows, 6, of), squares)
-
-
-ON_CIFAR = [("dpsgd-tuned", level) for level in levels.CIFAR_LEVELS]
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,13 @@ from dpkit.papers.adadp.example import (
 from dpkit.privacy import Gaussian, Release, pld
 
 STRATEGIES = list(PRINTED)
+USED = {"adaptive": 0.9965, "uniform": 0.9877, "inverse": 0.9951}
+COSINES = {"adaptive": 0.47044, "uniform": 0.47804, "inverse": 0.39921}
 
 
 def at_one_level(power: float, values: tuple[float, ...] = VALUES) -> float:
     noise = shaped(SENSITIVITIES, power=power, noise_multiplier=example.NOISE_MULTIPLIER)
     return exact_mean_cosine(values, noise)
-
-
-USED = {"adaptive": 0.9965, "uniform": 0.9877, "inverse": 0.9951}
-COSINES = {"adaptive": 0.47044, "uniform": 0.47804, "inverse": 0.39921}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

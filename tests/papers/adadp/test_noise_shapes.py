@@ -27,6 +27,23 @@ from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 from dpkit.training import clipped_sum, per_example, seeded
 
 SHAPES = [(4, 3), (4,)]
+SHAPED = {
+    "flat": partial(NoiseShape, max_grad_norm=2.0),
+    "raw": partial(RawHistory, max_grad_norm=2.0),
+    "released": partial(ReleasedHistory, max_grad_norm=2.0, lot=5),
+    "optimised": partial(OptimisedNoise, max_grad_norm=2.0),
+}
+RAW = partial(RawHistory, noise_multiplier=1.0, max_grad_norm=1.0)
+SCALES = (np.array([0.5, 2.0]), np.array([[1.0, 4.0, 0.1]]))
+AXES = np.concatenate([s.ravel() for s in SCALES])
+NETWORKS = {
+    "linear": (lambda: nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)), (7, 6)),
+    "convolution": (
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 3)),
+        (7, 1, 6, 6),
+    ),
+    "positions": (lambda: nn.Sequential(nn.Linear(6, 5), nn.Flatten()), (7, 3, 6)),
+}
 
 
 def parameters():
@@ -49,15 +66,6 @@ def effective_noise(shaped, example):
         moved = [weight * g for g in example]
     squares = [((m / s) ** 2).sum() for m, s in zip(moved, shaped.noise_stds, strict=True)]
     return float(torch.stack(squares).sum()) ** -0.5
-
-
-SHAPED = {
-    "flat": partial(NoiseShape, max_grad_norm=2.0),
-    "raw": partial(RawHistory, max_grad_norm=2.0),
-    "released": partial(ReleasedHistory, max_grad_norm=2.0, lot=5),
-    "optimised": partial(OptimisedNoise, max_grad_norm=2.0),
-}
-RAW = partial(RawHistory, noise_multiplier=1.0, max_grad_norm=1.0)
 
 
 @pytest.mark.parametrize("name", SHAPED)
@@ -182,9 +190,6 @@ def test_parameters_are_tensors_of_floats(wrong):
 
 # Clipping in the norm of the noise, against its definition
 
-SCALES = (np.array([0.5, 2.0]), np.array([[1.0, 4.0, 0.1]]))
-AXES = np.concatenate([s.ravel() for s in SCALES])
-
 
 @pytest.mark.parametrize("size", [1e-3, 0.3, 1.0, 1e6])
 def test_a_clipped_gradient_lies_in_the_ellipsoid_and_a_long_one_at_its_edge(size):
@@ -293,16 +298,6 @@ def test_noise_is_least_where_the_released_slope_is_steepest():
 
 def summed_squares(outputs):
     return outputs.square().sum(1)
-
-
-NETWORKS = {
-    "linear": (lambda: nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)), (7, 6)),
-    "convolution": (
-        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 3)),
-        (7, 1, 6, 6),
-    ),
-    "positions": (lambda: nn.Sequential(nn.Linear(6, 5), nn.Flatten()), (7, 3, 6)),
-}
 
 
 @pytest.fixture(params=NETWORKS)

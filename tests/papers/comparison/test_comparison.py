@@ -25,11 +25,11 @@ from dpkit.synthesizers.feature_matching import Matching
 # One of those that are fitted and priced alike, and differ in what is done to their samples.
 PRICED = {(one.settings, one.ledger): name for name, one in experiments.ALL.items()}.values()
 
-
 RNG = np.random.default_rng(0)
 IMAGES, LABELS = RNG.random((6, 1, 28, 28)), np.arange(6)
 CPU = torch.device("cpu")
 ONCE = {"seeds": 1, "device": "cpu", "progress": silent}
+ALONE = pytest.mark.slow("a method of the comparison that does not run, where others do")
 
 
 def task(epsilon=10.0, **changed):
@@ -80,9 +80,6 @@ def smallest(monkeypatch, tmp_path):
     monkeypatch.setattr(methods, "Matching", partial(Matching, batch=20))
     quick = Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
     monkeypatch.setitem(LEARNINGS, "digits", quick)
-
-
-ALONE = pytest.mark.slow("a method of the comparison that does not run, where others do")
 
 
 @pytest.mark.parametrize(

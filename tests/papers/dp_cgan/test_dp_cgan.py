@@ -14,13 +14,13 @@ from dpkit.training import generator_on
 
 pytestmark = pytest.mark.torch
 
-
 CPU = torch.device("cpu")
 VARIANTS = {
     "published": (SETTINGS, paper.step),
     "basic": (paper.BASIC, paper.basic_step),
     "non-private": (paper.NON_PRIVATE, paper.step),
 }
+BY_ID = {target.id.partition("/")[2]: target for target in attacks.TARGETS}
 
 
 def tiny(settings):
@@ -138,8 +138,6 @@ def test_the_table_sets_stored_means_beside_the_papers_numbers():
 
 
 # Attacks: how far a record moves a step, and what follows for whole runs
-
-BY_ID = {target.id.partition("/")[2]: target for target in attacks.TARGETS}
 
 
 def test_how_far_a_crafted_image_and_a_label_alone_move_a_step():

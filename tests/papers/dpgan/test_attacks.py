@@ -21,14 +21,12 @@ BY_ID = {target.id.partition("/")[2]: target for target in attacks.TARGETS}
 VARIANTS = sorted(BY_ID.keys() - {"published", "repaired"})
 (OVERSPENT,) = (one for one in claims.CLAIMS if one.name == "every-tenth-iteration")
 NOISE = MNIST.noise_multiplier  # that is charged
+OWN_RULE = pytest.mark.slow("an image that moves a step of this rule less far than it could")
 
 
 def most(settings: DpganSettings) -> float:
     """How far a record can move what is noised: every part by its bound, over the noise on it."""
     return settings.noise_divisor * sqrt(settings.parts) / settings.noise_multiplier
-
-
-OWN_RULE = pytest.mark.slow("an image that moves a step of this rule less far than it could")
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,18 @@ PRICED = {
     "stray-factor-4-devices": (Z / 4, 256 / 49_000, 2_240),
     "auto-grouping": (Z / math.sqrt(7), 256 / 49_000, 3_120),
 }
+CELLS = [  # epsilon_0, batch, private, target, moments, groups before and after
+    ("mnist", 4, 256, 49_000, 4, 24, (7, 5)),
+    ("celeba", 8, 192, 198_547, 10, 13, (7, 5)),
+    ("lsun-l", 10, 256, 2_450_000, 10, 13, (9, 7)),
+    ("lsun-u", 10, 256, 2_973_000, 10, 13, (9, 7)),
+]
+BY_ITSELF = pytest.mark.slow("a wrong order or sum in one claim's parameters alone")
+ALONE = {"lsun": (0.538, 0.650, 0.665, 0.733), "mnist": (0.720, 0.824, 0.874, 0.909, 0.934)}
+BOTH = {
+    "lsun": ((0.615, 0.661, 0.699, 0.755), (0.571, 0.669, 0.695, 0.737)),
+    "mnist": ((0.567, 0.802, 0.824, 0.895, 0.923), (0.569, 0.747, 0.835, 0.884, 0.903)),
+}
 
 
 def explained(name: str) -> str:
@@ -65,14 +77,6 @@ def printed(charges: list[float], *, groups: int, target: float, one_more: int) 
         if min(logs) > math.log(1e-5):
             return iteration
         iteration += 10
-
-
-CELLS = [  # epsilon_0, batch, private, target, moments, groups before and after
-    ("mnist", 4, 256, 49_000, 4, 24, (7, 5)),
-    ("celeba", 8, 192, 198_547, 10, 13, (7, 5)),
-    ("lsun-l", 10, 256, 2_450_000, 10, 13, (9, 7)),
-    ("lsun-u", 10, 256, 2_973_000, 10, 13, (9, 7)),
-]
 
 
 @pytest.mark.parametrize("row", CELLS, ids=[row[0] for row in CELLS])
@@ -120,9 +124,6 @@ def test_the_last_iteration_within_the_budget():
     assert "552 iterations stay within 4" in explained("every-tenth-iteration")
     at_560 = min((28 * 560 * c + math.log(1e5)) / i for i, c in charges)
     assert check(BY_ID["every-tenth-iteration"]).computed == pytest.approx(at_560, rel=1e-6)
-
-
-BY_ITSELF = pytest.mark.slow("a wrong order or sum in one claim's parameters alone")
 
 
 @pytest.mark.parametrize(
@@ -275,13 +276,6 @@ def test_curves_end_where_the_claims_do():
 
 
 # The tables and the analysis, from numbers typed from the text.
-
-
-ALONE = {"lsun": (0.538, 0.650, 0.665, 0.733), "mnist": (0.720, 0.824, 0.874, 0.909, 0.934)}
-BOTH = {
-    "lsun": ((0.615, 0.661, 0.699, 0.755), (0.571, 0.669, 0.695, 0.737)),
-    "mnist": ((0.567, 0.802, 0.824, 0.895, 0.923), (0.569, 0.747, 0.835, 0.884, 0.903)),
-}
 
 
 def test_layouts_by_trying_all_tables_of_marks():

@@ -29,9 +29,9 @@ from dpkit.training.device import generator_on
 
 pytestmark = pytest.mark.torch
 
-
 CPU = torch.device("cpu")
 SIZE = MNIST.private_examples
+BESIDE = pytest.mark.slow("a stop just beside a checkpoint, or at an end of either training")
 
 
 def tiny(settings, **changes):
@@ -106,9 +106,6 @@ def test_the_cached_generator_is_the_trained_one(quick: Path):
     assert not trained.training
     other = run._replace(settings=replace(run.settings, noise_multiplier=2.0))
     assert not same(trained, experiments.released(other))
-
-
-BESIDE = pytest.mark.slow("a stop just beside a checkpoint, or at an end of either training")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from dpkit.training.optimizers import Sgd
 
 pytestmark = pytest.mark.torch
 
-
 CPU = torch.device("cpu")
 SHAPE = (1, 8, 8)
 CODE = 3

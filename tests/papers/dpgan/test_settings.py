@@ -251,7 +251,6 @@ def test_the_noise_formula():
 COUNTS = {"critic_steps": 0, "private_examples": 0, "public_examples": -1, "max_steps": -5}
 COUNTS |= {"latent_size": 0, "moments": 0, "warm_start": 1.5}
 
-
 test_bad_values_are_refused = refused(
     *((partial(replace, MNIST, **{name: COUNTS[name]}), f"{name} must") for name in COUNTS),
     (lambda: noise_from_budget(0.0), "epsilon must be a finite number > 0"),

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.torch
 
 PARTS = ["repaired-seed0-train", "repaired-seed0-lr"]
 
-
 TABLE = ("dp_cgan", "table_1")
 
 

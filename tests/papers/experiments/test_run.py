@@ -17,16 +17,14 @@ pytestmark = pytest.mark.torch
 
 KEYS = st.text("abc-0.5", min_size=1)
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1)
+CHANGES = {"seed": 1, "key": "published", "settings": dp_cgan.SETTINGS, "scale": "paper"}
+CHANGES |= {"records": "digits", "paper": "dpgan", "also": {"images": 3}}
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
     return Run("dp_cgan", "repaired", dp_cgan.SMALL, 0, 1_437, "reduced", every=10)
-
-
-CHANGES = {"seed": 1, "key": "published", "settings": dp_cgan.SETTINGS, "scale": "paper"}
-CHANGES |= {"records": "digits", "paper": "dpgan", "also": {"images": 3}}
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -36,7 +36,6 @@ REPAIRED = replace(
     tuning=Tuning(0.5, 0.1, averaged=False, count_noise=6.0),
 )
 
-
 Seen = namedtuple("Seen", ("noise", "index", "batch"))  # a step, as a stub was called
 
 

@@ -51,6 +51,12 @@ READINGS = {
     "dp-gan": DP_GAN,
 }
 STEPS = {**READINGS, "repaired": REPAIRED}
+SMALL_RATES = ("generator_optimizer", "discriminator_optimizer")
+SMALL = {
+    **{"network": Mlp(4), "features": FEATURES, "latent_size": LATENT, "classes": CLASSES},
+    **{"discriminator_steps": EACH, "iterations": 3},
+    **dict.fromkeys(SMALL_RATES, Sgd(RATES)),
+}
 
 
 def source(seed):
@@ -59,14 +65,6 @@ def source(seed):
 
 def new(settings):
     return algorithm.new_gan(settings, seed=0, device=CPU)
-
-
-SMALL_RATES = ("generator_optimizer", "discriminator_optimizer")
-SMALL = {
-    **{"network": Mlp(4), "features": FEATURES, "latent_size": LATENT, "classes": CLASSES},
-    **{"discriminator_steps": EACH, "iterations": 3},
-    **dict.fromkeys(SMALL_RATES, Sgd(RATES)),
-}
 
 
 def tiny(settings, **changes):

@@ -15,13 +15,11 @@ pytestmark = pytest.mark.torch
 FEW = 10  # the least that an exact attack takes
 rng = partial(np.random.default_rng, 0)
 BY_ID = {target.id: target for target in attacks.TARGETS}
+GIVEN_AWAY = pytest.mark.slow("a repaired step that gives a record away by this score alone")
 
 
 def test_the_record_is_in_the_first_batch_more_often_than_delta():
     assert SETTINGS.expected_batch_size / attacks.PUBLIC_SIZE > DELTA
-
-
-GIVEN_AWAY = pytest.mark.slow("a repaired step that gives a record away by this score alone")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ REPAIRED = replace(
     iterations=6,
     target_epsilon=5.0,
 )
+SPENT = pld.epsilon(REPAIRED.ledger(public_size=2_000), delta=1e-5).epsilon
+PAIRS = pytest.mark.slow("a schedule that misses its target at this epsilon alone")
 
 
 def made(name, epsilon, *, iterations=ITERATIONS, **changes):
@@ -53,9 +55,6 @@ def test_a_ledger_has_n_d_releases_of_each_iterations_own_noise(iterations):
     wanted = [2 * exp(-0.1 * t) for t in range(6 if iterations is None else iterations)]
     assert sorted(found) == pytest.approx(sorted(wanted), rel=1e-14)
     assert set(found.values()) <= {3}
-
-
-SPENT = pld.epsilon(REPAIRED.ledger(public_size=2_000), delta=1e-5).epsilon
 
 
 @pytest.mark.parametrize(
@@ -92,9 +91,6 @@ def test_ledgers_that_would_not_hold_are_refused():
 
 
 # Their calibration.
-
-
-PAIRS = pytest.mark.slow("a schedule that misses its target at this epsilon alone")
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,8 @@ REPAIRED = replace(
 )
 TUNED = replace(REPAIRED, tuning=Tuning(0.5, 1.0, every=2, count_noise=12.0), iterations=12)
 PARTS = (3, 2)
+QUICK = ("repaired", "loss-value", "tuned-census")
+ITS_OWN = pytest.mark.slow("a reading whose record differs from run to run or is no JSON")
 
 
 def small(settings):
@@ -123,10 +125,6 @@ RUNS = {
 
 def values_of(name, **changed):
     return RUNS[name](**changed).compute().values
-
-
-QUICK = ("repaired", "loss-value", "tuned-census")
-ITS_OWN = pytest.mark.slow("a reading whose record differs from run to run or is no JSON")
 
 
 @pytest.mark.parametrize(

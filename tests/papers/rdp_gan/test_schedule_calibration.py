@@ -196,7 +196,6 @@ def test_an_accountant_that_says_nan_lets_nothing_through():
 TOO_LITTLE = "no start of the schedule meets"
 RAW = {"release": lambda _: NoGuarantee("raw data"), "accountant": rdp.epsilon}
 
-
 test_bad_values_are_refused = refused(
     (lambda: start_of(NAN), "target_epsilon must be a finite number > 0, got nan"),
     (lambda: start_of(iterations=NAN), "iterations must be an integer >= 1, got nan"),

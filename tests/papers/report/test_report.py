@@ -22,6 +22,9 @@ ROWS = [
     {"run": "a", "score": 0.5, "lowest": 0.25, "highest": 0.75, "seeds": 3, "epsilon": "inf"},
     {"run": "b", "score": 0.123456, "lowest": 0.1, "highest": 0.1, "seeds": 1, "epsilon": 12_000},
 ]
+WORDS = ("Made &lt;up&gt; &amp; small", "Of two paragraphs.", "mean per cent", "numpy 2.0")
+WORDS += ("&lt;run&gt; 1.5 (1 to 2)", "1 + 1 is &lt;3 (abstract)", "holds", "digits train 12ab")
+WORDS += ("2 of 2 runs stored", "run-seed1 1 4 none cpu abc")
 
 
 def grid(rows, **units):
@@ -134,11 +137,6 @@ class Links(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
-
-
-WORDS = ("Made &lt;up&gt; &amp; small", "Of two paragraphs.", "mean per cent", "numpy 2.0")
-WORDS += ("&lt;run&gt; 1.5 (1 to 2)", "1 + 1 is &lt;3 (abstract)", "holds", "digits train 12ab")
-WORDS += ("2 of 2 runs stored", "run-seed1 1 4 none cpu abc")
 
 
 def test_the_page_shows_everything_needs_no_other_file_and_says_no_time(tmp_path):

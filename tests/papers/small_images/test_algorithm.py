@@ -14,7 +14,6 @@ from dpkit.training import generator_on
 
 pytestmark = pytest.mark.torch
 
-
 CPU = torch.device("cpu")
 SIDE = 8
 VARIANTS = {

@@ -137,7 +137,6 @@ def test_the_shuffled_bound_is_above_the_poisson_price_and_below_what_is_proven(
 
 ONES = np.ones((2, 2))
 
-
 test_bad_values_are_refused = refused(
     (lambda: adam.updates(ONES, betas=(0.5, 1.0), eps=0.0), "betas must lie in"),
     (lambda: adam.updates(ONES, betas=(0.5, 0.9), eps=-1.0), "eps must be"),

@@ -24,6 +24,7 @@ RUNS = {
     "base": paper.SETTINGS,
     "non-private": paper.NON_PRIVATE,
 }
+BY_ID = {claim.name: claim for claim in claims.CLAIMS}
 
 
 def stored(key, *seeds: Sequence[float] | float):
@@ -175,9 +176,6 @@ def test_rising_and_scores_that_are_no_numbers():
         broken = COMMON | stored("noise-0.8", score) | stored("noise-0.9", 7.0)
         with pytest.raises(ValueError, match="inception must be finite scores, one a point"):
             verdicts(figure_2=broken | stored("noise-1", 3.0))
-
-
-BY_ID = {claim.name: claim for claim in claims.CLAIMS}
 
 
 def column(table: str, part: str, name: str) -> list[float]:

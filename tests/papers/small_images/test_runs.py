@@ -25,7 +25,6 @@ from dpkit.privacy.clipping import FlatClipping
 
 pytestmark = pytest.mark.torch
 
-
 QUICK = judge.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
 SIZES = {"capacity": 2, "max_steps": 5, "latent_size": 4}
 

@@ -22,6 +22,7 @@ from dpkit.synthesizers.marginals import (
 
 SIZES = (3, 2, 4, 2)
 QUIET = MarginalsSettings(SIZES, target=3, noise_multiplier=0.0)
+NOISES = pytest.mark.parametrize("noise", [0.0, 0.5, 20.0, 1e4])
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -86,9 +87,6 @@ def test_settings_end_on_the_private_side_of_the_target(target):
     assert pld.epsilon(settings.ledger(), delta=1e-5).epsilon <= target
     less = replace(settings, noise_multiplier=settings.noise_multiplier * 0.997)
     assert pld.epsilon(less.ledger(), delta=1e-5).epsilon > target
-
-
-NOISES = pytest.mark.parametrize("noise", [0.0, 0.5, 20.0, 1e4])
 
 
 @NOISES
@@ -311,7 +309,6 @@ def test_a_triangle_has_its_pairs_and_no_interaction_of_three():
 
 NAN = np.array([[0.0, 0, 0, 0], [0, 1, np.nan, 1]])
 
-
 test_bad_codes_are_refused = refused(
     ([[0, 0, 0, 0], [0, 2, 0, 0]], r"0 \.\. 1 in column 1, got 2 in row 1"),
     ([[0, 0, -1, 0]], r"0 \.\. 3 in column 2, got -1 in row 0"),
@@ -322,7 +319,6 @@ test_bad_codes_are_refused = refused(
     ([0, 0, 0, 0], r"got \(4,\)"),
     call=lambda codes: fit(codes, settings=QUIET, public_size=10, rng=rng()),
 )
-
 
 test_bad_settings_are_refused = refused(
     ({"sizes": (3,), "target": 0}, "one column has no pairs to count"),

@@ -18,6 +18,8 @@ GIVEN = {
     "steps": 40,
     "batch_size": 2048,
 }
+BAD = {"copies": 0, "shift": -1, "loss": "wasserstein", "n_critic": 41, "generator_batch": 0}
+BAD |= {"generator_decay": float("nan"), "hidden": 0, "target_epsilon": float("nan")}
 
 
 @cache
@@ -66,10 +68,6 @@ def test_no_plan_has_more_signal_than_the_ceiling():
         bound = ceiling(epsilon, delta=1e-5, public_size=60_000)
         assert bound == pytest.approx(most, rel=1e-3)
         assert signal(settings(epsilon, 0.3).plan) < bound * 0.7**0.5
-
-
-BAD = {"copies": 0, "shift": -1, "loss": "wasserstein", "n_critic": 41, "generator_batch": 0}
-BAD |= {"generator_decay": float("nan"), "hidden": 0, "target_epsilon": float("nan")}
 
 
 @pytest.mark.parametrize("name", BAD)

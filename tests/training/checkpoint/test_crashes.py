@@ -29,6 +29,7 @@ from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.types import Record
 
 pytestmark = pytest.mark.torch
+WITHIN = pytest.mark.slow("a death within an epoch that costs a batch or its charge")
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +51,6 @@ def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop, un
     assert second.done == list(range(stop, STEPS))
     assert whole.state() == second.state()
     assert spent(place.path) == STEPS
-
-
-WITHIN = pytest.mark.slow("a death within an epoch that costs a batch or its charge")
 
 
 @pytest.mark.parametrize("settings", [POISSON, pytest.param(SHUFFLED, marks=WITHIN)])

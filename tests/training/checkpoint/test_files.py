@@ -18,18 +18,16 @@ from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.checkpoint.ledger import ledger_path, lock_path
 
 pytestmark = pytest.mark.torch
-
-
-def contents(place):
-    return {path.name: path.read_bytes() for path in place.path.parent.iterdir()}
-
-
 BROKEN = {
     "cut": lambda content: content[: len(content) // 2],
     "one bit": lambda content: content[:-900] + bytes([content[-900] ^ 1]) + content[-899:],
     "of an older version": lambda content: content.replace(b"checkpoint 4", b"checkpoint 3"),
     "empty": lambda content: b"",
 }
+
+
+def contents(place):
+    return {path.name: path.read_bytes() for path in place.path.parent.iterdir()}
 
 
 @pytest.mark.parametrize("how", [*BROKEN, "lost"])

@@ -22,6 +22,7 @@ from dpkit.training.gradients import (
 from dpkit.training.networks import called_real
 
 pytestmark = pytest.mark.torch
+SLACK = 1e-4  # more than rounding of one record's own part adds
 
 
 def length(sums) -> float:
@@ -152,8 +153,6 @@ def test_a_large_batch_on_the_slow_way_is_cut_by_its_inputs():
 
 
 # Sums of many records, long gradients and tiny ones in float32
-
-SLACK = 1e-4  # more than rounding of one record's own part adds
 
 
 def of_outputs(outputs):

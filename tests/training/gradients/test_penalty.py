@@ -10,6 +10,11 @@ from dpkit.training.gradients import Gradients, MixesExamples, UnsupportedLayer,
 from dpkit.training.networks import Conditional, mlp
 
 pytestmark = pytest.mark.torch
+NORMS = {
+    "group_norm": lambda x: nn.functional.group_norm(x, 3),
+    "layer_norm": lambda x: nn.functional.layer_norm(x, [3, 4, 4]),
+    "instance_norm": nn.functional.instance_norm,
+}
 
 
 def convolutional(activation=lambda: nn.LeakyReLU(0.2), norm=None) -> nn.Module:
@@ -124,13 +129,6 @@ def test_a_conditional_critic_counts_as_straight():
 )
 def test_other_layers_go_through_torch_func(activation, norm):
     assert not isinstance(assert_as_reference(convolutional(activation, norm)), Gradients)
-
-
-NORMS = {
-    "group_norm": lambda x: nn.functional.group_norm(x, 3),
-    "layer_norm": lambda x: nn.functional.layer_norm(x, [3, 4, 4]),
-    "instance_norm": nn.functional.instance_norm,
-}
 
 
 @pytest.mark.parametrize(("name", "norm"), NORMS.items())

@@ -20,6 +20,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*spectral_norm.* is deprecated"),
 ]
 FORMS = (parametrizations.spectral_norm, by_hook)
+OTHER = pytest.mark.slow("a norm that drifts under this form and loss together alone")
+CASES = [(by_hook, False), *(pytest.param(form, True, marks=OTHER) for form in FORMS)]
 
 
 def critic_of(form, dtype: torch.dtype = torch.float32) -> nn.Module:
@@ -31,10 +33,6 @@ def norms_of(critic: nn.Module) -> list[float]:
     with torch.no_grad(), functional.still(critic):
         critic(normal(1, 6))  # the older form computes its weight here
         return [float(torch.linalg.matrix_norm(critic[i].weight, 2)) for i in (0, 2)]
-
-
-OTHER = pytest.mark.slow("a norm that drifts under this form and loss together alone")
-CASES = [(by_hook, False), *(pytest.param(form, True, marks=OTHER) for form in FORMS)]
 
 
 @pytest.mark.parametrize(
