@@ -25,13 +25,10 @@ BOTH = pytest.mark.parametrize("bound", [one_run, one_run_fdp], ids=lambda bound
 LEAST = {one_run: {1: 0.25, 4: 1.8, 8: 3.5}, one_run_fdp: {1: 0.45, 4: 2.35, 8: 4.9}}
 
 
-def binomial(made: int, rate: float) -> list[float]:
-    return [comb(made, k) * rate**k * (1 - rate) ** (made - k) for k in range(made + 1)]
-
-
 def naive(canaries: int, made: int, correct: int, epsilon: float) -> tuple[float, float]:
     """beta and alpha of Steinke, Nasr, Jagielski 2023, Thm 5.2: every i, every sum written out."""
-    chances = binomial(made, exp(epsilon) / (1 + exp(epsilon)))
+    rate = exp(epsilon) / (1 + exp(epsilon))
+    chances = [comb(made, k) * rate**k * (1 - rate) ** (made - k) for k in range(made + 1)]
     beta = sum(chances[correct:])
     parts = (sum(chances[max(correct - i, 0) : correct]) / i for i in range(1, canaries + 1))
     return beta, max(parts)

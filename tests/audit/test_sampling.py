@@ -5,6 +5,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from draws import rng
 
 from dpkit.audit import bounds
 from dpkit.papers.targets import sampling
@@ -14,10 +15,6 @@ from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 
 BY_ID = {target.id.partition("/")[2]: target for target in sampling.TARGETS}
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def measured(target, scores):

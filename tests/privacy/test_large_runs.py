@@ -16,10 +16,6 @@ from dpkit.privacy.mechanisms import Mechanism
 RUNS = json.loads(large_runs.STORED.read_text())
 
 
-def sampled(rate: str, noise: str, releases: int) -> list[Release]:
-    return [Release(SampledGaussian(float(noise), float(rate)), releases)]
-
-
 def by_series(ledger: list[Release], delta: float) -> tuple[float, float]:
     releases = pld._releases(pld.Ledger.of(ledger), delta)
     with np.errstate(all="ignore"):
@@ -28,8 +24,9 @@ def by_series(ledger: list[Release], delta: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join(map(str, run[:4])))
 def test_the_true_epsilon_lies_in_a_narrow_pair(run):
-    *settings, delta, _, _, _, truth = run
-    found = pld.epsilon(sampled(*settings), delta=float(delta))
+    rate, noise, releases, delta, _, _, _, truth = run
+    ledger = [Release(SampledGaussian(float(noise), float(rate)), releases)]
+    found = pld.epsilon(ledger, delta=float(delta))
     assert found.lower <= float(truth) * (1 + 1e-6)
     assert found.epsilon >= float(truth) * (1 - 1e-6)
     assert found.epsilon - found.lower <= 2e-3 * found.epsilon

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
+from draws import rng
 from scipy import stats
 
 from dpkit.privacy import normals
 
 LEAST_P = 1e-8  # of two tests on fixed seeds, which right noise fails with probability 2e-8
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def test_what_is_released_lies_on_a_grid_that_the_records_do_not_move():

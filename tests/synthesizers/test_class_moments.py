@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from draws import rng
 from refusals import refused
 from scipy import stats
 
@@ -26,10 +27,6 @@ SETTINGS = MomentsSettings(3, SHAPE, 0.5, clip_norm=4.0, frequencies=3)
 TWO = replace(SETTINGS, components=2)
 both = pytest.mark.parametrize("settings", [SETTINGS, TWO], ids=["one", "two components"])
 ONE_CLUSTER = pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-
-
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 def made_up(n: int = 300) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from draws import rng
 from sklearn.neighbors import NearestCentroid
 
 from dpkit.datasets import digits
@@ -14,10 +15,6 @@ pytestmark = pytest.mark.torch
 
 SETTINGS = FeaturesSettings(3, (1, 6, 5), 0.5, features=40, length_scale=2.0)
 FEW = Matching(steps=5, batch=12)
-
-
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 def made_up(n: int = 30) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from draws import two_sided
 from scipy import stats
 
 from dpkit.privacy import normals
@@ -52,10 +53,6 @@ def history():
 
 def grid_of(noise_std):
     return 2.0 ** (math.floor(math.log2(noise_std)) - 5)
-
-
-def two_sided(distribution, value):
-    return 2 * min(distribution.sf(value), distribution.cdf(value))
 
 
 def sum_of_squares(z):

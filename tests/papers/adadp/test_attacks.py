@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from draws import rng
 
 from dpkit.papers.adadp import attacks, recomputed
 from dpkit.papers.adadp.claims import main_run
@@ -13,10 +14,6 @@ from dpkit.privacy import Gaussian, SampledGaussian
 pytestmark = pytest.mark.torch
 FEW = 10  # the least that an exact attack takes
 BY_ID = {target.id: target for target in attacks.TARGETS}
-
-
-def rng():
-    return np.random.default_rng(0)
 
 
 def test_the_record_is_in_the_first_two_lots_more_often_than_delta():

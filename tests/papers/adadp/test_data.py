@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from draws import rng
 
 from dpkit import datasets
 from dpkit.datasets import make_images
@@ -15,10 +16,6 @@ from dpkit.training import seeded
 pytestmark = pytest.mark.torch
 
 TINY = Pretraining("cifar10", public=12, classes=4, steps=3, batch_size=5)
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def made_up(n, seed):

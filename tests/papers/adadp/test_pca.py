@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from draws import rng, two_sided
 from refusals import refused
 from scipy import stats
 
@@ -16,10 +17,6 @@ from dpkit.papers.adadp import pca
 from dpkit.privacy import Gaussian, NoGuarantee, Release, pld
 
 LEAST_P = 1e-8
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def upper(matrix):
@@ -103,10 +100,6 @@ def test_it_costs_one_gaussian_release():
 
 
 # The noise
-
-
-def two_sided(distribution, value):
-    return 2 * min(distribution.sf(value), distribution.cdf(value))
 
 
 def test_the_noise_of_what_is_released_has_its_deviation_and_is_independent(monkeypatch):

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from draws import two_sided
 from scipy import stats
 from torch import nn
 from torch.nn.functional import leaky_relu, one_hot, softplus
@@ -98,10 +99,6 @@ def equal(first, second):
 def close(found, wanted):
     for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-6)
-
-
-def two_sided(distribution, value):
-    return 2 * min(distribution.sf(value), distribution.cdf(value))
 
 
 def judged(parameters, rows, labels, scale=1.0):

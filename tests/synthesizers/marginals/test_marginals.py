@@ -6,6 +6,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from draws import rng
 from refusals import refused
 from scipy import stats
 from scipy.optimize import root_scalar
@@ -23,10 +24,6 @@ from dpkit.synthesizers.marginals import (
 SIZES = (3, 2, 4, 2)
 QUIET = MarginalsSettings(SIZES, target=3, noise_multiplier=0.0)
 NOISES = pytest.mark.parametrize("noise", [0.0, 0.5, 20.0, 1e4])
-
-
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 def records(n: int, seed: int = 0, sizes: tuple[int, ...] = SIZES) -> np.ndarray:

@@ -67,16 +67,8 @@ def recurrent(parts, x):
     return h
 
 
-def linears(*widths: int) -> list[nn.Module]:
-    return [nn.Linear(6, width) for width in widths]
-
-
 def residual(parts, x):
     return parts[2](x + parts[1](parts[0](x).relu()))
-
-
-def self_attention(parts, x):
-    return parts[0](x, x, x)[0]
 
 
 def tied() -> nn.Module:
@@ -129,7 +121,7 @@ NETWORKS = {
         lambda: Calls(lambda p, x: functional.linear(p[0](x), p[0].weight), nn.Linear(6, 6)),
         VECTORS,
     ),
-    "residual": (lambda: Calls(residual, *linears(6, 6, 1)), VECTORS),
+    "residual": (lambda: Calls(residual, *(nn.Linear(6, n) for n in (6, 6, 1))), VECTORS),
     "low rank": (low_rank, VECTORS),
     "frozen part": (frozen_part, VECTORS),
     "frozen batch norm": (lambda: frozen_norm(3), VECTORS),
@@ -153,7 +145,7 @@ NETWORKS = {
     ),
     "RMS norm": (lambda: between(nn.Linear(6, 8), nn.RMSNorm(8)), VECTORS),
     "attention": (
-        lambda: Calls(self_attention, nn.MultiheadAttention(6, 2, batch_first=True)),
+        lambda: Calls(lambda p, x: p[0](x, x, x)[0], nn.MultiheadAttention(6, 2, batch_first=True)),
         SEQUENCES,
     ),
     "transformer": (encoder, SEQUENCES),
