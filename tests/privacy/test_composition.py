@@ -1,4 +1,4 @@
-"""Basic and advanced composition against exact compositions, of coins and of Gaussians."""
+"""Basic and advanced composition and moments against exact compositions: coins, Gaussians."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from truths import gaussian_epsilon
 
-from dpkit.privacy import Gaussian, Laplace, RandomizedResponse, Release, composition
+from dpkit.privacy import Gaussian, Laplace, RandomizedResponse, Release, composition, moments
 from dpkit.privacy.accountants.composition import advanced, basic
 
 
@@ -69,13 +69,13 @@ def test_basic_adds_up_the_exact_gaussian_epsilons(noise: float, count: int):
     assert found.method == "basic composition (Dwork, Roth 2014, Thm 3.16)"
 
 
-@pytest.mark.parametrize("noise", [2.0, 30.0, 300.0])
+@pytest.mark.parametrize("noise", [3.2e-8, 0.02, 0.5, 2.0, 30.0, 300.0])
 @pytest.mark.parametrize("count", [1, 20, 1000])
-@pytest.mark.parametrize("delta", [1e-10, 1e-3])
+@pytest.mark.parametrize("delta", [1e-10, 1e-5, 0.01])
 def test_never_below_the_exact_gaussian(noise: float, count: int, delta: float):
     ledger = [Release(Gaussian(noise), count)]
     one = Gaussian(noise / math.sqrt(count))
-    for rule in (basic, advanced):
+    for rule in (basic, advanced, moments.epsilon):
         assert one.profile([rule(ledger, delta=delta).epsilon]).max() <= delta * (1 + 1e-9)
 
 

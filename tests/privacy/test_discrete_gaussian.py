@@ -24,7 +24,7 @@ CASES = [(0.05, 1, "add-remove"), (0.3, 1, "replace-one"), (0.5, 3, "add-remove"
 CASES += [(1.0, 1, "add-remove"), (2.9, 1, "replace-one"), (5.0, 2, "add-remove")]
 CASES += [(0.01, 100, "add-remove")]
 MORE = [(0.02, 1, "add-remove"), (0.02, 50, "replace-one"), (1.0, 4, "replace-one")]
-MORE += [(1.0, 1, "add-remove"), (20.0, 1, "add-remove")]
+MORE += [(1.0, 1, "add-remove"), (20.0, 1, "add-remove"), (0.75, 4, "add-remove")]
 
 
 def weights(scale: float, shift: int, reach: int) -> tuple[list[mpmath.mpf], list[mpmath.mpf]]:
@@ -145,18 +145,6 @@ def test_atoms_lie_on_the_lattice_and_keep_all_mass():
     for found, true in zip(masses, (p, q), strict=True):
         np.testing.assert_allclose(found[1:-1], [float(x) for x in true[1:]], rtol=1e-12)
     np.testing.assert_allclose(masses.sum(axis=1), 1, rtol=1e-14)
-
-
-def test_another_kit_agrees():
-    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    for sigma, sensitivity in ((2.0, 1), (3.0, 4)):
-        other = pld.from_discrete_gaussian_mechanism(
-            sigma, sensitivity, value_discretization_interval=1e-4
-        )
-        ours = DiscreteGaussian(sigma / sensitivity, sensitivity)
-        for epsilon in (0.0, 0.5, 1.5):
-            found = other.get_delta_for_epsilon(epsilon)
-            assert ours.profile([epsilon])[0, 0] == pytest.approx(found, rel=2e-3)
 
 
 def test_the_coin_of_exp_is_exact():
