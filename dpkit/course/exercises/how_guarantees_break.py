@@ -129,8 +129,8 @@ CASES = {  # id of a claim -> what is run
     "`for _ in teachers` trains each teacher on parts[i].",
     "ledger/dpmm-mst-rho": "A third of the budget, rho .0306, pays for single columns, a third for "
     "the choice of pairs and a third for the pairs' tables.",
-    "small_images/beaulieu-jones-replace-one": "Each step draws one record of 6,000, clips its "
-    "gradient and adds noise 1. The charge is that of Poisson batches of one on average.",
+    "small_images/beaulieu-jones-noise-c-squared": "Each gradient is clipped at C = 1e-4 and gets "
+    "noise of deviation z C^2. The charge is that of noise multiplier z.",
     "ledger/dp-accounting-replace-one": "Noise / clip norm is 1. Neighbours differ in one record "
     "that is replaced; the Renyi accountant prices a shift by one clip norm.",
     "adadp/theorem-1-example-poisson": "Every record enters a lot by a coin of its own, at rate "
@@ -151,12 +151,12 @@ CASES = {  # id of a claim -> what is run
     "averaged, and get noise of deviation 1.0859 C / sqrt(256).",
     "dpgan/one-release-lsun": "The noise is sqrt(2 ln(1.25 / delta)) / epsilon times the "
     "sensitivity, at epsilon 10 and delta 1e-4.",
-    "dp_cgan/class-counts-released": "After training, as many images of each class are drawn as "
-    "the training data has.",
+    "dp_cgan/true-sample-rate": "5,000 of 60,000 images are put aside. Batches of 600 of the "
+    "others are charged at the rate 600/60,000.",
     "ledger/diffprivlib-wishart": "To the sum of x x^T, norms at most 1, a random matrix is added "
     "that is positive semidefinite.",
     "adadp/lemma-1-example": "Two coordinates of sensitivities 12 and 6 get Gaussian noise of 17 "
     "and 8.5, or of 13.5 each; either is charged as noise 1 for sensitivity 1.",
-    "adadp/local-clipping-sensitivity": "A coordinate of each gradient is clipped to [-s, s] and "
-    "summed. Neighbours differ in a record that is replaced by another.",
+    "dp_cgan/per-tensor-clipping": "Each of a gradient's four tensors is clipped at C. Their sum "
+    "gets noise 1.12 C, and a step is charged as noise 1.12.",
 }
