@@ -84,14 +84,13 @@ EXPERIMENTS = (
     claim(
         "cosine-order",
         AFTER_LEMMA_1,
-        "Coordinates of larger sensitivity can tolerate noise of larger variance: in the "
-        "example, adaptive noise keeps the direction better than uniform noise.",
+        'The example "shows that coordinates of the query function with larger sensitivity can '
+        'tolerate noise with higher variance".',
         recomputed.cosine_lead,
-        "The exact mean cosine of adaptive noise less that of uniform noise, both at "
-        "the price of sigma_* 1: 0.471 against 0.481. Noise in the inverse proportion is the "
-        "worst, as the paper says, and with a tenth of the noise adaptive noise is ahead (by "
-        "0.002), so the heuristic holds where noise is small beside the query.",
-        believed=lambda lead: lead > 0,
+        "Against noise in the inverse proportion it holds: 0.470 and 0.399 (exact, printed noise). "
+        "Against uniform noise it does not: 0.470 and 0.478, and at one price, sigma_* 1, 0.471 "
+        "and 0.481 (computed: the difference); with a tenth of the noise it does, by 0.002.",
+        kind="unchecked",
     ),
     distance_claim(
         "adadp",
@@ -159,7 +158,7 @@ EXPERIMENTS = (
 )
 
 
-EXAMPLE = Code(  # the numbers that the text gives for Theorem 1 are those of the other sampling
+EXAMPLE = Code(
     was="theorem_1(sigma=0.9, q=0.01, steps=1800)\n# said: epsilon 4.0 at order 6",
     should="rdp(SampledGaussian(0.9, 0.01), steps=1800)\n# Poisson: epsilon 4.0 at order 6",
     cause="sampling",
@@ -187,12 +186,12 @@ LEMMAS = (
         "H^(3/2).",
         recomputed.exponent_of_h,
         "The exponent of H, from differences of A itself: 3/2 is printed three times "
-        "for -3/2. The terms with it cancel in the next line, so the proof stands.",
+        "for -3/2. Its terms cancel, as A'^2 = A^2 + 2 eps, so the proof stands.",
         equals=theorems.PRINTED,
         tolerance=1e-6,
         code=Code(
-            was="A'(H) = 1 / (4 sqrt(H)) + (eps / 2) H^(3/2)",
-            should="A'(H) = 1 / (4 sqrt(H)) + (eps / 2) H^(-3/2)",
+            was="dA/dH = 1 / (4 sqrt(H)) + (eps / 2) H^(3/2)",
+            should="dA/dH = 1 / (4 sqrt(H)) + (eps / 2) H^(-3/2)",
             cause="formula",
         ),
     ),
@@ -225,9 +224,9 @@ LEMMAS = (
         "If ||f|| <= 1, f plus noise of variance sigma^2 has Renyi epsilon alpha / (2 "
         "sigma^2) (at order 2 and sigma 1).",
         lambda: float(Gaussian(1.0, "replace-one").rdp([2])[0]),
-        "A norm of at most 1 is not a sensitivity of at most 1: a record replaced by "
-        "another can move f from 1 to -1, which costs four times as much. The lemma cited asks for "
-        "the sensitivity. (sigma_2 is printed for sigma^2.)",
+        "A norm of at most 1 is not a sensitivity of at most 1: between neighbours, under either "
+        "adjacency, f can go from 1 to -1, which costs four times as much. The lemma cited asks "
+        "for the sensitivity. (sigma_2 is printed for sigma^2.)",
         at_most=theorems.lemma_3(2, noise_std=1.0),
         code=Code(
             was="|f(D)| <= 1: eps(a) = a / (2 s^2)",
@@ -267,8 +266,9 @@ ACCOUNTING = (
         "Lots of 600 out of 60,000 at sigma_* 0.9 for 1,800 steps: Theorem 1 gives epsilon "
         "4.0 at delta 1e-5.",
         lambda: recomputed.example_epsilon().epsilon,
-        "Eq. 7 at the best of the orders 2 to 64, which is 4; at order 6 it gives "
-        "8.53. The 4.0 is that of Poisson sampling (see `theorem-1-example-poisson`).",
+        "Eq. 7 (lots of a fixed size) at its best order of 2 to 64, 4; at order 6 it gives 8.53. "
+        "Poisson sampling gives 4.0 at order 6; 4.0 can be proved (`theorem-1-example-poisson`, "
+        "`-certified`).",
         equals=4.0,
         tolerance=0.05,
         code=EXAMPLE,
@@ -278,7 +278,7 @@ ACCOUNTING = (
         "text: after the proof of Theorem 1",
         "The optimal order in that example is 6.",
         lambda: float(recomputed.example_epsilon().order),
-        "The order at which eq. 7 is least. By Poisson sampling it is 6.",
+        "The order at which eq. 7 is least (Poisson: 6).",
         equals=6.0,
         code=EXAMPLE,
     ),
@@ -294,9 +294,9 @@ ACCOUNTING = (
                 orders=theorems.ORDERS,
             ).epsilon
         ),
-        "The RDP of the Poisson-sampled Gaussian (add-remove) at the same orders, by "
-        "Lemma 5's conversion, best at order 6: the example is right as the price of line 3's "
-        "sampling, which Theorem 1 is not about. (PLD, certified, proves 3.07.)",
+        "The RDP of the Poisson-sampled Gaussian (add-remove) at the same orders, by Lemma 5, best "
+        "at order 6: the example is right as the price of line 3's sampling. (PLD, certified, "
+        "proves 3.07.)",
         equals=4.0,
         tolerance=0.05,
     ),
@@ -314,12 +314,12 @@ ACCOUNTING = (
     claim(
         "moments-needs-sigma-1",
         "text: section I-D; after the proof of Theorem 1",
-        "The moments accountant cannot price that example: it needs sigma >= 1 and q < 1 / "
-        "(16 sigma).",
+        'The moments accountant "omits" settings such as that example\'s; it "requires" sigma >= 1 '
+        "and q < 1 / (16 sigma).",
         lambda: moments.epsilon(recomputed.EXAMPLE, delta=recomputed.DELTA).epsilon,
-        "Those are conditions of the asymptotic bound in Abadi et al. 2016 (Lemma 3). "
-        "Their accountant computes the moments themselves, with no such condition, and with 32 of "
-        "them gives this epsilon: the example's own.",
+        "The asymptotic bound in Abadi et al. 2016 (Lemma 3) requires it. Their accountant "
+        "computes the moments themselves, with no such condition, and with 32 of them gives this "
+        "epsilon (Poisson sampling): the example's own.",
         believed=math.isinf,
         code=Code(
             was="moment(l) <= q^2 l (l + 1) / ((1 - q) s^2) + ...\n# s >= 1 and q < 1 / (16 s)",
@@ -329,30 +329,27 @@ ACCOUNTING = (
     ),
     claim(
         "local-clipping-sensitivity",
-        "text: section III-B, eq. 5, with the definition of sensitivity",
-        "A coordinate clipped to [-s_i, s_i] has sensitivity s_i.",
+        "text: section III-B, eq. 5; Definition 1",
+        'Between "two datasets which differ in only one record", a coordinate clipped to '
+        "[-s_i, s_i] has sensitivity s_i.",
         lambda: PerCoordinateClipping((np.ones(1),)).sensitivity("replace-one"),
-        "In units of s_i. The paper's data sets differ in a record that is replaced, "
-        "which moves a sum by up to 2 s_i; the same goes for norms clipped to C. Half of sigma_* "
-        "has to be put into Theorem 1: the 1,635 steps that it allows at epsilon 0.5 (sigma_* 8, "
-        "lots of 600) then cost 1.02. For a record added or removed, as line 3's sampling "
-        "suggests, s_i is right.",
-        at_most=1.0,
-        code=Code(
-            was="g_i = clip(g_i, -s, s)\nmoved = s",
-            should="g_i = clip(g_i, -s, s)\nmoved = 2 * s  # a record replaced",
-            cause="sensitivity",
-        ),
+        "In units of s_i. If the record is present in one set alone, as Abadi et al. 2016, cited "
+        "by Definition 1, have it and line 3's sampling suggests, s_i is right. If it is replaced, "
+        "as in the lemma behind Theorem 1, a sum moves by up to 2 s_i (by 2 C before the switch): "
+        "the 1,635 steps of sigma_* 8, lots of 600, that cost 0.5 by eq. 7 (orders 2 to 64, delta "
+        "1e-5), then cost 1.02.",
+        stated=1.0,
+        kind="unchecked",
     ),
     claim(
         "pca-share",
         "text: sections IV-A and IV-F",
         "Runs on MNIST at epsilon 0.5 (delta 1e-5) include a DP-PCA at noise level 16.",
         partial(recomputed.pca_epsilon, recomputed.HIGH_PCA_NOISE),
-        "The exact epsilon of the PCA alone (sensitivity 1, add-remove). Privacy cost "
-        "is said to be Theorem 1's, which prices the steps of training: 1,635 of them cost 0.5 "
-        "where a record is replaced, and with the PCA's Renyi DP 0.66. At levels 7 and 4 the PCA "
-        "alone costs 0.502 and 0.926, and at level 6 and delta 1e-4 (Table I) 0.490.",
+        "The exact epsilon of the PCA alone (sensitivity 1, add-remove). The text names Theorem 1, "
+        "which prices training alone: 1,635 steps cost 0.5 where a record is replaced, and with "
+        "the PCA's Renyi DP 0.66. At levels 7 and 4 the PCA alone costs 0.502 and 0.926, and at "
+        "level 6 and delta 1e-4 (Table I) 0.490.",
     ),
     claim(
         "two-clip-norms",
@@ -382,8 +379,8 @@ DATA = (
     claim(
         "same-guarantee",
         "text: proof of Theorem 1",
-        'By Lemma 1 M\' "satisfies the same differential privacy guarantee" as M; "therefore, the '
-        'proof of Lemma 7 is also suitable" for it. (That proof needs the same Renyi DP.)',
+        'By Lemma 1 M\' "satisfies the same differential privacy guarantee" as M; "the proof of '
+        'Lemma 7 is also suitable" for it.',
         recomputed.rdp_difference,
         "The largest relative difference of Renyi DP between sigma_* 1 and four shapes "
         "of noise at its level, orders 2 to 64. The same (epsilon, delta) would not be enough: to "
@@ -431,24 +428,22 @@ DATA = (
         'AGD performs poorly as its sigma "can only decrease gradually which cannot be reversed '
         'such that the privacy budget is consumed too fast".',
         lambda: recomputed.high_privacy_steps() / recomputed.high_privacy_steps(4.0),
-        "By Theorem 1, orders 2 to 64, epsilon 0.5 buys 1,635 steps at sigma_* 8, this "
-        "many times fewer at half the noise (386), and 70 at a quarter: each fall is dear, and "
-        "final. Whether that makes AGD poor depends on its settings, which are not printed. In the "
-        "kit's runs, not at the paper's noise and with the choice charged, it is ahead of AdaDP as "
-        "published: 89.98 and 88.37 % at 0.5.",
+        "By Theorem 1, orders 2 to 64, epsilon 0.5 buys 1,635 steps at sigma_* 8, this many times "
+        "fewer at half the noise (386), and 70 at a quarter. Whether that makes AGD poor depends "
+        "on its settings, which are not printed. In the kit's runs, not at the paper's noise and "
+        "with the choice charged, it is ahead of AdaDP as published: 89.98 and 88.37 % at 0.5.",
         kind="unchecked",
     ),
     claim(
         "learning-rate-turn",
         "text: section IV-F, Fig. 5 (a)",
-        'With rates "ranging from 0.08e-2 to 0.5e-2", accuracy rises below 2e-2 and falls above.',
+        'Accuracy is "above 93%" with rates from 0.08e-2 to 0.5e-2. Below 2e-2 it "increases with '
+        'the learning rate"; above, a higher one "results in a lower accuracy".',
         lambda: 2e-2,
-        "2e-2 is four times the largest rate of the figure; 0.2e-2, the rate of the "
-        "other experiments, lies within, and is probably meant. In the kit's runs, not at the "
-        "paper's noise, accuracy still rises there: 85.3, 87.9 and 88.8 % at 0.08e-2, 0.2e-2 and "
-        "0.5e-2, one run each.",
-        believed=lambda rate: 0.08e-2 <= rate <= 0.5e-2,
-        code=Code(was="turn = 2e-2", should="turn = 0.2e-2", cause="formula"),
+        "2e-2 is outside the only range named (Fig. 5 is a picture); 0.2e-2, the rate elsewhere, "
+        "is probably meant. The kit's runs, one each, at noise 2.62, not 8, do not decide: 85.3, "
+        "87.9 and 88.8 % at 0.08e-2, 0.2e-2 and 0.5e-2.",
+        kind="unchecked",
     ),
     claim(
         "delta-above-1-over-n",
@@ -462,21 +457,17 @@ DATA = (
     ),
     claim(
         "selected-on-test-accuracy",
-        "text: Table I (runs end at an accuracy); section IV-F",
-        "The epsilon of a run that stops at a test accuracy is that of its steps (here AdaDP "
-        "at 0.96 on MNIST).",
+        "text: Table I; section IV-B",
+        'An epsilon of 1.40 is "the minimum privacy cost required" by AdaDP "to attain the '
+        'pre-specified accuracy level" of 0.96 on MNIST.',
         recomputed.stopping_epsilon,
-        "It covers the training images. Two test sets that differ in one image can "
-        "stop a run at different steps with certainty, so that no finite epsilon covers the test "
-        "images, which also chose the settings (Fig. 5). Noisy counts, which are charged, or "
-        "public images repair it.",
-        at_most=recomputed.TABLE_1["MNIST"][1][-1],
-        code=Code(
-            was="if right / questions >= 0.96:\n    stop()",
-            should="charge(Gaussian(z))\n"
-            "if (right + z * normal()) / questions >= 0.96:\n    stop()",
-            cause="uncharged",
-        ),
+        "Of the training images, which the text protects (section I-A), it is Theorem 1's for the "
+        "steps made, at delta 1e-4. On which images accuracy is measured, Table I does not say; "
+        "Algorithm 1 does not stop by it. If a run does, and these are private too, two sets that "
+        "differ in one may stop it at different steps: where that is likelier than delta, no "
+        "finite epsilon covers them (computed). Charged noisy counts or public images repair it.",
+        stated=recomputed.TABLE_1["MNIST"][1][-1],
+        kind="unchecked",
     ),
     claim(
         "raw-history-leak",
@@ -484,11 +475,12 @@ DATA = (
         "By Lemma 1, clipping bounds and noise taken from the history of raw gradients leave "
         "the guarantee as it is (epsilon 0.5 at delta 1e-5, lots of 600, sigma_* 8).",
         partial(recomputed.epsilon, recomputed.MNIST_RATE, delta=recomputed.DELTA),
-        "Lemma 1 takes s_i and sigma_i as fixed, but line 23 computes them from the "
-        "records. If one record alone moves a coordinate, that coordinate gets noise in the second "
-        "step only if the record was in the first lot (chance 0.01), and none without it: no "
-        "epsilon covers that. Where others move it too, a record that makes its noise ten times as "
-        "wide needs an epsilon above 500. A history of what was released repairs it.",
+        "Lemma 1 takes s_i and sigma_i as fixed, but line 23 computes them from the records. Once "
+        "line 7 has switched, a coordinate that one record alone moves gets noise in the second "
+        "step only if the record was in the first lot (chance 0.01, above delta), and none without "
+        "it: no epsilon covers that, be g_t the lot's mean or sum. Where others move it too, a "
+        "record that makes its noise ten times as wide needs an epsilon above 500. A history of "
+        "what was released repairs it.",
         at_most=recomputed.HIGH_PRIVACY,
         code=Code(
             was="history = d * history + (1 - d) * mean(grads)**2",

@@ -141,7 +141,7 @@ def least_slope() -> float:
 def cosine_lead(*, noise_multiplier: float = example.NOISE_MULTIPLIER) -> float:
     """Mean cosine of the adaptive noise less that of the uniform noise, by quadrature.
 
-    Both are scaled to the same price, that of one Gaussian of `noise_multiplier`.
+    Both at the price of one Gaussian of `noise_multiplier`.
     """
     adaptive, uniform = (
         example.exact_mean_cosine(

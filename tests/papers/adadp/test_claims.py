@@ -10,7 +10,7 @@ from truths import log_moment
 from dpkit.common.show import interval
 from dpkit.papers.adadp import claims, example, pca, recomputed, tables, theorems, trajectories
 from dpkit.papers.adadp.recomputed import theorem_1
-from dpkit.papers.claims import check, outcome
+from dpkit.papers.claims import check
 from dpkit.papers.experiments.store import load
 from dpkit.privacy import as_drawn, divergence, gdp, pld, rdp
 
@@ -53,8 +53,8 @@ def test_a_mean_cosine_and_its_tolerance_of_three_standard_errors():
 
 def test_the_order_of_the_cosines_turns_where_noise_is_small():
     assert recomputed.cosine_lead() < 0 < recomputed.cosine_lead(noise_multiplier=0.1)
-    for power in (1.0, 0.0):
-        noise = example.shaped(example.SENSITIVITIES, power=power, noise_multiplier=1.0)
+    one_price = [example.shaped((12, 6), power=p, noise_multiplier=1.0) for p in (1.0, 0.0)]
+    for noise in (*one_price, *example.PRINTED.values()):
         value = example.exact_mean_cosine(example.VALUES, noise)
         assert f"{value:.3f}" in BY_ID["cosine-order"].explanation
 
@@ -181,9 +181,9 @@ def test_accuracies_of_stored_runs_within_explanations():
         assert f"{rows[tables.OF_LEVELS[key]]:.2f}" in told
     rates = [load("adadp", "figure_5")[f"rate-{rate}-seed0"] for rate in ("0.0008", "0.005")]
     rates.insert(1, load("adadp", "figure_2")["adadp-0.5-seed0"])
+    (noise,) = {one["provenance"]["settings"]["noise_multiplier"] for one in rates}
     said = "{:.1f}, {:.1f} and {:.1f} %".format(*(100 * r["values"]["accuracy"] for r in rates))
-    assert said in BY_ID["learning-rate-turn"].explanation
-    assert outcome(BY_ID["learning-rate-turn"], 0.2e-2) == "holds"
+    assert f"noise {noise}, not 8, do not decide: {said}" in BY_ID["learning-rate-turn"].explanation
 
 
 @pytest.mark.torch
