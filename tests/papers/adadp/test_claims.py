@@ -169,8 +169,12 @@ def test_lengths_and_deltas_are_the_last_and_first_that_eq_7_allows():
         assert theorem_1(8.0, 0.01).epsilon(steps, delta=found).epsilon == pytest.approx(0.5)
         assert (found > 1e-5) == (steps == 1_636)
     assert f"{recomputed.least_delta(0):.1e}" == "2.1e-14" in BY_ID["delta-axis"].explanation
-    falls = [f"{theorem_1(z, 0.01).steps(0.5, delta=1e-5):,}" for z in (8.0, 4.0, 2.0)]
-    assert all(one in BY_ID["agd-noise-only-falls"].explanation for one in falls)
+    bought = {z: theorem_1(z, 0.01).steps(0.5, delta=1e-5) for z in (2, 4, 5, 6, 7, 8)}
+    lots = [theorem_1(8, n / 60_000).steps(0.5, delta=1e-5) for n in (300, 800, 1_000)]
+    passed = [theorem_1(z, 0.01).steps(e, delta=1e-5) + 1 for z, e in ((8, 0.5), (4, 2), (2, 8))]
+    assert f"({bought[4]}), and {bought.pop(2)}" in BY_ID["agd-noise-only-falls"].explanation
+    for number in (*bought.values(), *lots, *passed):
+        assert f"{number:,}" in BY_ID["delta-axis"].explanation
 
 
 @pytest.mark.stored
