@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.settings import GradientNoise, RdpGanSettings
+from dpkit.papers.rdp_gan.settings import GradientNoise, RdpGanSettings, Tuning
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.mechanisms import Gaussian, Mechanism
 from dpkit.privacy.sampling import mechanism, sample_rate
@@ -53,16 +53,16 @@ class PaperBudget:
         """The settings' target, with Table II's C for "digits" (MNIST) or "census" (Adult)."""
         if settings.target_epsilon is None:
             raise ValueError("settings.target_epsilon must be a number > 0, got None")
-        batch = settings.expected_batch_size
-        moved = theorems.sensitivity(LARGEST_LOSS[records], batch_size=batch)
+        moved = theorems.sensitivity(
+            LARGEST_LOSS[records], batch_size=settings.expected_batch_size
+        )
         return cls(settings.target_epsilon, settings, public_size, moved)
 
     def iteration(self, noise: float) -> bool:
         """Add Theorem 3's epsilon_g if it is within the total; return whether it is."""
-        rate = sample_rate(self.settings.sampling, public_size=self.public_size)
         try:
             cost = theorems.theorem_2(
-                sample_rate=rate,
+                sample_rate=sample_rate(self.settings.sampling, public_size=self.public_size),
                 sensitivity=self.sensitivity,
                 noise_std=noise,
                 discriminator_steps=self.settings.discriminator_steps,
@@ -104,8 +104,7 @@ class FilterBudget:
         return self._charged(Gaussian(self.settings.tuning.count_noise), 1)
 
     def _charged(self, release: Mechanism, count: int) -> bool:
-        allowed = self.filter.allows(release, count)
-        if allowed:
+        if allowed := self.filter.allows(release, count):
             self.filter.charge(release, count)
         return allowed
 
@@ -127,8 +126,8 @@ def tuned(
         data: the private training set.
         settings: with `tuning`; the noise starts at its schedule's value at 0.
         correct: right answers in the test that the rule follows; out of data.public_size.
-        budget: charges each generator iteration and each test of the accuracy beforehand, or says
-            False, charges nothing, and so ends the run.
+        budget: charges each iteration and each test beforehand, or says False, charges nothing,
+            and so ends the run.
         rng: batches, latents, all noise.
 
     Yields:
@@ -138,46 +137,59 @@ def tuned(
         ValueError: settings have no tuning, private noise without noise on the counts, or a budget
             that prices another run.
     """
-    tuning = settings.tuning
-    if tuning is None:
-        raise ValueError("settings.tuning must be a Tuning, got None; or use loop.train")
-    repaired = isinstance(settings.noise, GradientNoise)
-    if repaired and not tuning.count_noise > 0:
-        raise ValueError(
-            "tuning.count_noise must be > 0: a count without noise has no finite epsilon"
-        )
-    if repaired and isinstance(budget, PaperBudget):
-        raise ValueError(
-            "budget must be a FilterBudget for noise on gradients, which Theorem 4 does not bound"
-        )
-    if (budget.settings, budget.public_size) != (settings, data.public_size):
-        raise ValueError(
-            f"budget must be made of the run's own settings and public_size {data.public_size}, "
-            f"got other settings, or public_size {budget.public_size}"
-        )
+    tuning = _checked(settings, data, budget)
     rows = Rows(data, rng=rng)
     rows.check_finite()
     draws = batches(
         settings.sampling, size=len(data.features), public_size=data.public_size, rng=rng
     )
+    # line 5, with the noise as given
     noise, accuracies = settings.noise.schedule(0), []
+    # line 6
     for iteration in range(settings.iterations):
+        # line 4
         if not budget.iteration(noise):
             return
         now = replace(settings, noise=replace(settings.noise, schedule=Constant(noise)))
         each = settings.discriminator_steps
+        # lines 7 to 13, and the update of line 14
         for index in range(iteration * each, (iteration + 1) * each):
             features, labels = rows.at(next(draws))
             record = step(gan, features, labels, settings=now, index=index, rng=rng)
-        accuracy = None
+        used, accuracy = noise, None
+        # the test of line 14
         if (iteration + 1) % tuning.every == 0:
             if not budget.test():
                 yield Tested(iteration, noise, None, record)
                 return
-            noise_on_count = torch.randn((), generator=rng, device=rng.device).item()
-            count = correct(gan) + tuning.count_noise * noise_on_count
-            accuracy = count / data.public_size
+            extra = (
+                tuning.count_noise * torch.randn((), generator=rng, device=rng.device).item()
+            )
+            accuracy = (correct(gan) + extra) / data.public_size
             accuracies.append(accuracy)
-        yield Tested(iteration, noise, accuracy, record)
-        if accuracy is not None:
+            # line 15
             noise = tuning.next_noise(noise, accuracies)
+        yield Tested(iteration, used, accuracy, record)
+
+
+def _checked(
+    settings: RdpGanSettings, data: Data, budget: PaperBudget | FilterBudget
+) -> Tuning:
+    if settings.tuning is None:
+        raise ValueError("settings.tuning must be a Tuning, got None; or use loop.train")
+    if isinstance(settings.noise, GradientNoise):
+        if not settings.tuning.count_noise > 0:
+            raise ValueError(
+                "tuning.count_noise must be > 0: a count without noise has no finite epsilon"
+            )
+        if isinstance(budget, PaperBudget):
+            raise ValueError(
+                "budget must be a FilterBudget for noise on gradients, which Theorem 4 does not "
+                "bound"
+            )
+    if (budget.settings, budget.public_size) != (settings, data.public_size):
+        raise ValueError(
+            f"budget must be made of the run's own settings and public_size {data.public_size}, "
+            f"got other settings, or public_size {budget.public_size}"
+        )
+    return settings.tuning

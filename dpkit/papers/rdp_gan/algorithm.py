@@ -1,10 +1,9 @@
 """The paper's two pairs of networks, the code's (fully connected) and the text's (convolutions);
 Algorithm 1, a step for each reading of where its noise goes, and a repaired one.
 
-Every step updates `gan` in place and returns its record. `index` counts discriminator steps; every
-`discriminator_steps`-th also updates the generator. Noise is drawn even at scale 0, so a run with
-noise and one without differ in nothing else; those of the loss value and the multiplicative form,
-which draw one number a step, also share all other draws of one seed.
+Every step updates `gan` in place and returns its record. Noise is drawn even at scale 0, so a run
+with noise and one without differ in nothing else. Those of the loss value and the multiplicative
+form draw one number a step, and share all other draws of one seed.
 """
 
 import math
@@ -30,7 +29,7 @@ from dpkit.training import clipped_sum, per_example
 from dpkit.training.device import seeded
 from dpkit.training.networks import Conditional, called_fake, called_real
 from dpkit.training.noise import noised
-from dpkit.training.optimizers import average, set_rate, update
+from dpkit.training.optimizers import average, descend, set_rate, update
 from dpkit.training.types import Gan, Record, Step
 
 SLOPE = 0.2  # of the leaky ReLUs
@@ -41,7 +40,7 @@ MICROBATCH_SIZE = 4096  # examples at a time: no Poisson batch outgrows the memo
 class IterationInputs(TypedDict):
     """One step of the discriminator."""
 
-    settings: RdpGanSettings
+    settings: RdpGanSettings  # noise, networks, learning rates
     index: int  # number of this step, from 0
     rng: torch.Generator  # latents and noise
 
@@ -63,40 +62,45 @@ def new_gan(settings: RdpGanSettings, *, seed: int, device: torch.device) -> Gan
 def loss_value_step(
     gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
 ) -> Record:
-    """Algorithm 1, lines 6-9 and 12, as in the code: noise on the value of the loss (eq. 8).
+    """Algorithm 1, lines 6 to 12, as in the code: noise on the value of the loss (eq. 8).
+
+    The noise is a constant: no gradient sees it.
 
     Args:
         features: the private batch, shape (batch, features).
         labels: shape (batch,), int64; ignored where settings.classes is 0.
-        now: settings (noise, networks, learning rates), index (number of this discriminator step,
-            from 0), rng (latents and noise).
+        now: as in `IterationInputs`.
     """
-    real, fake = _losses(gan, features, labels, **now)
-    loss = real.mean() + fake.mean() + _noise((), **now)  # a constant: no gradient sees it
-    return _published(gan, loss, (real, fake), **now)
+    # lines 6 and 7
+    real, fake = losses(gan, features, labels, **now)
+    # line 9
+    loss = real.mean() + fake.mean() + draw_noise((), **now)
+    # lines 10 to 12
+    return update_both(gan, gradients_of(gan, loss), (real, fake), **now)
 
 
 def multiplicative_step(
     gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
 ) -> Record:
     """The code's later form: loss + noise * loss / value of the loss. Arguments as above."""
-    real, fake = _losses(gan, features, labels, **now)
+    real, fake = losses(gan, features, labels, **now)
     plain = real.mean() + fake.mean()
     # the gradient times (1 + noise / loss)
-    loss = plain + _noise((), **now) * plain / plain.detach()
-    return _published(gan, loss, (real, fake), **now)
+    loss = plain + draw_noise((), **now) * plain / plain.detach()
+    return update_both(gan, gradients_of(gan, loss), (real, fake), **now)
 
 
 def output_error_step(
     gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
 ) -> Record:
     """Eq. 9 read literally: noise on each real example's output error. Arguments as above."""
-    logits, fake_logits = _logits(gan, features, labels, **now)
-    real, fake = called_real(logits), called_fake(fake_logits)
-    noise = _noise(logits.shape, **now)
+    made, told = fakes(gan, **now)
+    logits = gan.discriminator(features, labels)
+    real, fake = called_real(logits), called_fake(gan.discriminator(made.detach(), told))
+    noise = draw_noise(logits.shape, **now)
     # a term whose derivative at an example's logit is its noise: added to that example's error
     loss = real.mean() + fake.mean() + (noise * logits).sum() / max(len(features), 1)
-    return _published(gan, loss, (real, fake), **now)
+    return update_both(gan, gradients_of(gan, loss), (real, fake), **now)
 
 
 def parameter_noise_step(
@@ -105,14 +109,13 @@ def parameter_noise_step(
     """The baseline of the figures, as in its code: gradient, noise on parameters, then the step."""
     at = now["settings"].noise
     assert isinstance(at, ParameterNoise)
-    real, fake = _losses(gan, features, labels, **now)
-    parameters = list(gan.discriminator.parameters())
-    gradients = torch.autograd.grad(real.mean() + fake.mean(), parameters)
+    real, fake = losses(gan, features, labels, **now)
+    gradients = gradients_of(gan, real.mean() + fake.mean())
     with torch.no_grad():
-        for parameter in parameters:
-            parameter += _noise(parameter.shape, **now)
+        for parameter in gan.discriminator.parameters():
+            parameter += draw_noise(parameter.shape, **now)
             parameter *= (at.norm / parameter.norm()).clamp(max=1.0)
-    return _updated(gan, parameters, gradients, (real, fake), **now)
+    return update_both(gan, gradients, (real, fake), **now)
 
 
 def repaired_step(
@@ -124,28 +127,19 @@ def repaired_step(
     clipped alike, so that neither side outweighs the other, and need no noise. Arguments as above;
     the batch may be empty.
     """
-    settings, rng, noise = now["settings"], now["rng"], now["settings"].noise
+    settings, noise = now["settings"], now["settings"].noise
     assert isinstance(noise, GradientNoise)
-    fakes, fake_labels = _fakes(gan, settings, rng)
-    sides = (called_real, features, labels), (called_fake, fakes.detach(), fake_labels)
-    real, fake = (
-        clipped_sum(
-            partial(per_example, gan.discriminator, called),
-            inputs,
-            told,
-            rule=noise.rule,
-            microbatch_size=MICROBATCH_SIZE,
-        )
-        for called, inputs, told in sides
-    )
+    made, told = fakes(gan, **now)
+    clip = partial(clipped_sum, rule=noise.rule, microbatch_size=MICROBATCH_SIZE)
+    real = clip(partial(per_example, gan.discriminator, called_real), features, labels)
+    fake = clip(partial(per_example, gan.discriminator, called_fake), made.detach(), told)
     multiplier = noise.schedule(now["index"] // settings.discriminator_steps)
-    noisy = noised(real.sums, noise_std=multiplier * noise.max_grad_norm, rng=rng)
+    noisy = noised(real.sums, noise_std=multiplier * noise.max_grad_norm, rng=now["rng"])
     means = [
         (r + f) / settings.expected_batch_size for r, f in zip(noisy, fake.sums, strict=True)
     ]
     clipped = (real.weights < 1).float().mean().nan_to_num()
-    losses = real.losses, fake.losses
-    return _updated(gan, real.parameters, means, losses, clipped=clipped, **now)
+    return update_both(gan, means, (real.losses, fake.losses), clipped=clipped, **now)
 
 
 def generate(
@@ -160,75 +154,81 @@ def generate(
         return drawn(gan.averaged_net(latents, labels), settings.parts, rng=rng)
 
 
-def _fakes(gan: Gan, settings: RdpGanSettings, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """As many generated records as a batch has on average, labels drawn uniformly (public)."""
-    count, device = settings.expected_batch_size, rng.device
-    labels = torch.randint(max(settings.classes, 1), (count,), generator=rng, device=device)
-    latents = torch.randn(count, settings.latent_size, generator=rng, device=device)
-    outputs = gan.generator_net(latents, labels)
-    return shaped(outputs, settings.parts, rng=rng), labels
+def fakes(gan: Gan, **now: Unpack[IterationInputs]) -> tuple[Tensor, Tensor]:
+    """As many records (count, features) as a batch has on average, and uniform public labels."""
+    settings, rng = now["settings"], now["rng"]
+    count, on = settings.expected_batch_size, {"generator": rng, "device": rng.device}
+    labels = torch.randint(max(settings.classes, 1), (count,), **on)
+    latents = torch.randn(count, settings.latent_size, **on)
+    return shaped(gan.generator_net(latents, labels), settings.parts, rng=rng), labels
 
 
-def _logits(
+def losses(
     gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
 ) -> tuple[Tensor, Tensor]:
-    fakes, fake_labels = _fakes(gan, now["settings"], now["rng"])
-    return gan.discriminator(features, labels), gan.discriminator(fakes.detach(), fake_labels)
+    """The discriminator's losses (count,) on a batch and on generated records."""
+    made, told = fakes(gan, **now)  # line 7
+    real = called_real(gan.discriminator(features, labels))
+    return real, called_fake(gan.discriminator(made.detach(), told))
 
 
-def _losses(
-    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[IterationInputs]
-) -> tuple[Tensor, Tensor]:
-    logits, fake_logits = _logits(gan, features, labels, **now)
-    return called_real(logits), called_fake(fake_logits)
-
-
-def _noise(
+def draw_noise(
     shape: tuple[int, ...], *, settings: RdpGanSettings, index: int, rng: torch.Generator
 ) -> Tensor:
+    """Normal noise, of this iteration's standard deviation."""
     std = settings.noise.schedule(index // settings.discriminator_steps)
     return std * torch.randn(shape, generator=rng, device=rng.device)
 
 
-def _published(
-    gan: Gan, loss: Tensor, losses: tuple[Tensor, Tensor], **now: Unpack[IterationInputs]
-) -> Record:
-    """The update along the gradient of `loss`: whatever was added to it, nothing is clipped."""
-    parameters = list(gan.discriminator.parameters())
-    return _updated(gan, parameters, torch.autograd.grad(loss, parameters), losses, **now)
+def gradients_of(gan: Gan, loss: Tensor) -> Sequence[Tensor]:
+    """Gradients of a loss, one for each tensor of the discriminator's weights."""
+    return torch.autograd.grad(loss, list(gan.discriminator.parameters()))
 
 
-def _updated(
+def update_discriminator(
+    gan: Gan, gradients: Sequence[Tensor], **now: Unpack[IterationInputs]
+) -> None:
+    """Line 10: a step of the discriminator's optimiser along these gradients."""
+    settings, optimizer = now["settings"], gan.discriminator_optimizer
+    iteration = now["index"] // settings.discriminator_steps
+    set_rate(optimizer, settings.discriminator_optimizer.rate(iteration))
+    update(optimizer, list(gan.discriminator.parameters()), gradients)
+
+
+def update_generator(gan: Gan, **now: Unpack[IterationInputs]) -> Tensor:
+    """Line 12: a step down the code's non-saturating loss, which is returned."""
+    loss = called_real(gan.discriminator(*fakes(gan, **now))).mean()
+    settings, optimizer = now["settings"], gan.generator_optimizer
+    iteration = now["index"] // settings.discriminator_steps
+    set_rate(optimizer, settings.generator_optimizer.rate(iteration))
+    descend(optimizer, loss)
+    decay = settings.generator_decay or 0.0
+    average(gan.averaged_net, gan.generator_net, decay=decay, updates=iteration)
+    return loss
+
+
+def update_both(
     gan: Gan,
-    parameters: Sequence[Tensor],
     gradients: Sequence[Tensor],
-    losses: tuple[Tensor, Tensor],
-    *,
-    settings: RdpGanSettings,
-    index: int,
-    rng: torch.Generator,
+    seen: tuple[Tensor, Tensor],
     clipped: float | Tensor = 0.0,
+    **now: Unpack[IterationInputs],
 ) -> Record:
-    """The discriminator's update and, after every n_d-th, line 12: the generator's.
+    """Update the discriminator and, after every n_d-th time, the generator.
 
-    The generator's loss is the non-saturating one of the code.
+    `seen`: losses of real and generated records.
     """
-    iteration, generator_loss = index // settings.discriminator_steps, None
-    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(iteration))
-    update(gan.discriminator_optimizer, parameters, gradients)
-    if (index + 1) % settings.discriminator_steps == 0:
-        generator_loss = called_real(gan.discriminator(*_fakes(gan, settings, rng))).mean()
-        own = list(gan.generator_net.parameters())
-        set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(iteration))
-        update(gan.generator_optimizer, own, torch.autograd.grad(generator_loss, own))
-        decay = settings.generator_decay or 0.0
-        average(gan.averaged_net, gan.generator_net, decay=decay, updates=iteration)
-    real, fake = losses
+    # line 10
+    update_discriminator(gan, gradients, **now)
+    # line 11
+    ends = (now["index"] + 1) % now["settings"].discriminator_steps == 0
+    real, fake = seen
     return Record(
-        step=index,
+        step=now["index"],
         batch_size=len(real),
         discriminator_loss=real.sum() / max(len(real), 1) + fake.mean(),
-        generator_loss=generator_loss,
+        # line 12
+        generator_loss=update_generator(gan, **now) if ends else None,
         clipped=clipped,
     )
 
@@ -261,11 +261,8 @@ def discriminator(settings: RdpGanSettings) -> nn.Module:
                 nn.LeakyReLU(SLOPE),
                 nn.Linear(hidden, 1),
             )
-            return Conditional(
-                body,
-                classes=settings.classes,
-                label_scale=1.0 if settings.label_scale is None else settings.label_scale,
-            )
+            scale = 1.0 if settings.label_scale is None else settings.label_scale
+            return Conditional(body, classes=settings.classes, label_scale=scale)
         case Dcgan(width):
             return Convolutions(settings, width)
 
@@ -290,8 +287,7 @@ def generator(settings: RdpGanSettings) -> nn.Module:
 def shaped(outputs: Tensor, parts: tuple[int, ...], *, rng: torch.Generator) -> Tensor:
     """A generator's outputs as records: tanh, or one-hot parts softened after Gumbel noise.
 
-    After Gumbel noise by rng, none for images. `parts` are the one-hot parts' sizes, which sum to
-    features; empty for images.
+    `parts` are the one-hot parts' sizes, which sum to features; empty for images.
     """
     if not parts:
         return torch.tanh(outputs)
@@ -312,10 +308,6 @@ def _gumbel(like: Tensor, rng: torch.Generator) -> Tensor:
     return -torch.log(-torch.log(uniform))
 
 
-def _side(features: int) -> int:
-    return math.ceil(math.sqrt(features))
-
-
 class Convolutions(nn.Module):
     """Three convolutions over the record as a square; its label as planes beside it."""
 
@@ -323,29 +315,23 @@ class Convolutions(nn.Module):
 
     def __init__(self, settings: RdpGanSettings, width: int) -> None:
         super().__init__()
-        self.side, self.classes = _side(settings.features), settings.classes
-        self.label_scale = 1.0 if settings.label_scale is None else settings.label_scale
+        self.side = math.ceil(math.sqrt(settings.features))
         kernel = 4 if self.side % 4 == 0 else 3
-        last = -(-self.side // 4)
-        self.body = nn.Sequential(
-            nn.Conv2d(1 + self.classes, width, kernel, 2, 1),
+        body = nn.Sequential(
+            nn.Conv2d(1 + settings.classes, width, kernel, 2, 1),
             nn.LeakyReLU(SLOPE),
             nn.Conv2d(width, 2 * width, kernel, 2, 1),
             nn.LeakyReLU(SLOPE),
-            nn.Conv2d(2 * width, 1, last),
+            nn.Conv2d(2 * width, 1, -(-self.side // 4)),
             nn.Flatten(),
         )
+        scale = 1.0 if settings.label_scale is None else settings.label_scale
+        self.body = Conditional(body, classes=settings.classes, label_scale=scale)
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Args: inputs (batch, features), labels (batch,)."""
-        padding = self.side**2 - inputs.shape[1]
-        square = nn.functional.pad(inputs, (0, padding)).unflatten(
-            1, (1, self.side, self.side)
-        )
-        classes = torch.arange(self.classes, device=labels.device)
-        one_hot = self.label_scale * (labels.unsqueeze(1) == classes).to(inputs)
-        planes = one_hot[:, :, None, None].expand(-1, -1, self.side, self.side)
-        return self.body(torch.cat((square, planes), 1))
+        cells = nn.functional.pad(inputs, (0, self.side**2 - inputs.shape[1]))
+        return self.body(cells.unflatten(1, (1, self.side, self.side)), labels)
 
 
 class Deconvolutions(nn.Module):
@@ -353,12 +339,11 @@ class Deconvolutions(nn.Module):
 
     def __init__(self, settings: RdpGanSettings, wide: int, width: int) -> None:
         super().__init__()
-        self.features = settings.features
-        side = _side(self.features)
-        kernel, self.side = 3 if side % 4 == 1 else 4, side
+        self.features, self.side = settings.features, math.ceil(math.sqrt(settings.features))
+        kernel = 3 if self.side % 4 == 1 else 4
         self.body = nn.Sequential(
             nn.Unflatten(1, (wide, 1, 1)),
-            nn.ConvTranspose2d(wide, 2 * width, -(-side // 4)),
+            nn.ConvTranspose2d(wide, 2 * width, -(-self.side // 4)),
             nn.ReLU(),
             nn.ConvTranspose2d(2 * width, width, kernel, 2, 1),
             nn.ReLU(),
