@@ -11,7 +11,7 @@ from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.certified import draw_by_step, rdp_by_step
 from dpkit.course.explorers.controls import DELTA, run_controls, run_input
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import Guarantee, Release, Unsupported, gdp, pld, rdp
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
@@ -48,7 +48,7 @@ class Accountant(Explorer):
             widgets.Button(description="Keep to compare", tooltip="Keep these numbers below"),
             widgets.Button(description="Forget", tooltip="Empty the list of kept settings"),
         ]
-        self.kept: list[dict[str, Any]] = []
+        self.kept: list[Result] = []
         self.comparison = widgets.HTML()
         self.call = widgets.HTML()
         keep.on_click(self._compare)
@@ -57,7 +57,7 @@ class Accountant(Explorer):
         self.left.children = (*self.left.children, self.call, self.comparison)
 
     @staticmethod
-    def compute(*, delta: float, **run: Any) -> dict[str, Any]:
+    def compute(*, delta: float, **run: Any) -> Result:
         """Every accountant's epsilon of one run: the arguments of `run_input`, and delta."""
         checks.between(0, 1, delta=delta)
         described = run_input(**run)
@@ -86,7 +86,7 @@ class Accountant(Explorer):
             rows.append(("PLD, fixed size", own.epsilon, own.lower, note))
         return {"run": described, "delta": delta, "rows": rows}
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the certified epsilon, and the accountants it refutes."""
         _, upper, lower, _ = result["rows"][0]
         run, delta = result["run"], result["delta"]
@@ -94,7 +94,7 @@ class Accountant(Explorer):
         wrong = f"; {' and '.join(refuted)} is too small" if refuted else ""
         return f"{run.steps:,} steps cost epsilon {at_most(upper)} at delta {short(delta)}{wrong}."
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each accountant."""
         rows = [
             (name, at_most(value), "" if least is None else at_least(least), note)
@@ -108,7 +108,7 @@ class Accountant(Explorer):
         super()._show_numbers()
         self.call.value = "" if self.result is None else _same_in_python_and_shell(self.result)
 
-    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+    def late(self, result: Result) -> Result:
         """Add certified pairs along the run."""
         (one, steps), delta = result["run"], result["delta"]
         counts = sorted({max(steps * (i + 1) // BAND, 1) for i in range(BAND - 1)} - {steps})
@@ -116,7 +116,7 @@ class Accountant(Explorer):
         along = [(n, p.lower, p.epsilon) for n, p in zip(counts, pairs, strict=True)]
         return {**result, "along": along}
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Every accountant's epsilon on one axis; RDP by step, and certified pairs."""
         room = {"left": 0.145, "right": 0.94, "bottom": 0.16, "top": 0.9, "wspace": 0.42}
         figure, (left, right) = plots.figure(width=8.8, height=3.2, panels=2, **room)
@@ -154,7 +154,7 @@ class Accountant(Explorer):
         self.comparison.value = "<b>Kept</b>" + Table(headings, rows).html() if rows else ""
 
 
-def _draw_accountants(ax: Any, result: dict[str, Any]) -> None:
+def _draw_accountants(ax: Any, result: Result) -> None:
     """A dot for each accountant, crossed out below the certified lower bound."""
     rows = result["rows"]
     upper, lower = rows[0][1:3]
@@ -194,7 +194,7 @@ def _or_inf(
         return math.inf
 
 
-def _same_in_python_and_shell(result: dict[str, Any]) -> str:
+def _same_in_python_and_shell(result: Result) -> str:
     (step, steps), delta = result["run"], result["delta"]
     noise, rate, adjacency = step.noise_multiplier, step.sample_rate, step.adjacency
     python = (

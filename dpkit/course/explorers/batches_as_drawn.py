@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, interval, short
 from dpkit.course.explorers.controls import DELTA, logarithmic, steps_control
-from dpkit.course.explorers.explorer import LATER, Explorer
+from dpkit.course.explorers.explorer import LATER, Explorer, Result
 from dpkit.privacy import as_drawn
 
 QUICK = ("poisson", "truncated", "fixed")  # the others take a second
@@ -48,7 +48,7 @@ class BatchesAsDrawn(Explorer):
         data_size: float,
         steps: float,
         delta: float,
-    ) -> dict[str, Any]:
+    ) -> Result:
         """The pair of each way; sizes and steps are rounded.
 
         Raises:
@@ -66,7 +66,7 @@ class BatchesAsDrawn(Explorer):
         quick = as_drawn.every_way(run, delta=delta, ways=QUICK)
         return {"found": quick, "run": run, "delta": delta}
 
-    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+    def late(self, result: Result) -> Result:
         """Add the ways that take a second: sums of lognormals are convolved."""
         slow = [way for way in as_drawn.WAYS if way not in QUICK]
         found = result["found"] | as_drawn.every_way(
@@ -74,7 +74,7 @@ class BatchesAsDrawn(Explorer):
         )
         return {**result, "found": {way: found[way] for way in as_drawn.WAYS}}
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """Compare the bound for Poisson batches with the cost of shuffled ones."""
         found, delta = result["found"], result["delta"]
         poisson = f"Poisson batches cost epsilon {at_most(found['poisson'].epsilon)}"
@@ -83,7 +83,7 @@ class BatchesAsDrawn(Explorer):
         low, high = found["shuffled"].lower, found["shuffled"].epsilon
         return f"{poisson}, shuffled ones {interval(low, high)} at delta {short(delta)}."
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each way."""
         rows = [
             (name, _epsilon(found), found.adjacency, what)
@@ -100,7 +100,7 @@ class BatchesAsDrawn(Explorer):
         )
         return Table(HEADINGS, rows, (note,))
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """An interval for each way, coloured by adjacency."""
         figure, (ax,) = plots.figure(width=7.6, height=2.9, **ROOM)
         found = result["found"]

@@ -19,7 +19,7 @@ from dpkit.course.explorers.controls import (
     logarithmic,
     number,
 )
-from dpkit.course.explorers.explorer import LATER, Explorer
+from dpkit.course.explorers.explorer import LATER, Explorer, Result
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
 
@@ -97,7 +97,7 @@ class Calibration(Explorer):
     }
 
     @staticmethod
-    def compute(**values: Any) -> dict[str, Any]:
+    def compute(**values: Any) -> Result:
         """{"setting", "RDP", "PLD", "why"}: the value that each accountant finds, or None.
 
         PLD is None without a `why` where it takes long and comes with the picture.
@@ -118,7 +118,7 @@ class Calibration(Explorer):
         quick = by_pld(setting) if rate >= QUICK else None
         return {"setting": setting, "RDP": by_rdp, "PLD": quick, "why": ""}
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the value that is found."""
         setting, best = result["setting"], result["PLD"] or result["RDP"]
         aim = f"epsilon {short(setting.target_epsilon)} at delta {short(setting.delta)}"
@@ -127,7 +127,7 @@ class Calibration(Explorer):
         most = "at least" if setting.find == NOISE else "at most"
         return f"For {aim}: {most} {setting.find} {short(best.value)}."
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each accountant: the value and its price."""
         setting, proven, by_rdp = result["setting"], result["PLD"], result["RDP"]
         rows: list[tuple[str, ...]] = [
@@ -155,7 +155,7 @@ class Calibration(Explorer):
             self.values[field].disabled = self.values["find"].value == name
         super()._show_numbers()
 
-    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+    def late(self, result: Result) -> Result:
         """Add PLD's answer, where it takes long, and more points of the picture."""
         result = {**result, "points": POINTS}
         if result["PLD"] is not None:
@@ -165,7 +165,7 @@ class Calibration(Explorer):
         except (ValueError, ArithmeticError) as error:
             return {**result, "why": f"none: {error}"}
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """The least noise by steps or by rate: RDP's curve, and PLD at a few points."""
         setting = result["setting"]
         found = result["PLD"] or result["RDP"]

@@ -19,7 +19,7 @@ from dpkit import papers
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.controls import choice, control
-from dpkit.course.explorers.explorer import FINE, Explorer
+from dpkit.course.explorers.explorer import FINE, Explorer, Result
 from dpkit.papers import claims
 from dpkit.papers.claims import CAUSES, OUTCOMES, Claim, Curve, Outcome, Verdict, counted
 
@@ -95,7 +95,7 @@ class ClaimsWall(Explorer):
         self._mark()
 
     @staticmethod
-    def compute(*, paper: str, verdict: str, word: str, claim: str | None) -> dict[str, Any]:
+    def compute(*, paper: str, verdict: str, word: str, claim: str | None) -> Result:
         """The verdict on one claim, and all that are chosen with it.
 
         Args:
@@ -120,18 +120,18 @@ class ClaimsWall(Explorer):
         found = checked(by_id()[claim])
         return {**found._asdict(), "chosen": chosen, "all": len(by_id())}
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the claim and its verdict."""
         return f"{result['claim'].id}: {result['verdict']}."
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """The claim's card."""
         found = Verdict(**{name: result[name] for name in Verdict._fields})
         return card_of(
             found, f"{len(result['chosen'])} of {result['all']} claims are on the wall."
         )
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """The claim's curve, where it has one, beside what is stated."""
         claim: Claim = result["claim"]
         curve = curve_of(claim.id)

@@ -13,7 +13,7 @@ from matplotlib.patches import Circle, Rectangle
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.controls import choice, control, logarithmic
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
 from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier
@@ -77,7 +77,7 @@ class ClippingAndNoise(Explorer):
         batch_size: int,
         length: float,
         angle: float,
-    ) -> dict[str, Any]:
+    ) -> Result:
         """The releases with and without the record, and its protection.
 
         Gradients are arrays (batch, 2); "per group" takes each coordinate as a group. `claimed`
@@ -109,7 +109,7 @@ class ClippingAndNoise(Explorer):
             **release,
         }
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the record's move of the release, and a step's cost."""
         proven = at_most(result["proven"]["epsilon"], 3)
         claimed = at_most(result["claimed"]["epsilon"], 3)
@@ -120,7 +120,7 @@ class ClippingAndNoise(Explorer):
             f"{short(DELTA)}{claim}."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """The record's move against sensitivity and noise; claimed beside proven for the slip."""
         wrong = result["rule"] == WRONG
         both = result["claimed"], result["proven"]
@@ -142,7 +142,7 @@ class ClippingAndNoise(Explorer):
             return Table(("quantity", "claimed", "proven"), rows, notes)
         return Table(("quantity", "value"), [(name, value) for name, _, value in rows], notes)
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Draw left the gradients before and after clipping, right the release with its noise."""
         figure, (left, right) = plots.figure(width=7.6, height=3.9, panels=2, **ROOM)
         _draw_gradients(left, result)
@@ -169,7 +169,7 @@ def gradients(batch_size: int) -> np.ndarray:
 
 def _each_example(
     rule: str, cloud: np.ndarray, record: np.ndarray, bound: float, noise_multiplier: float
-) -> dict[str, Any]:
+) -> Result:
     """Clip every example, then sum."""
     both = np.concatenate([cloud, record])
     proven = noise_multiplier
@@ -203,7 +203,7 @@ def _each_example(
 
 def _after_mean(
     cloud: np.ndarray, record: np.ndarray, bound: float, noise_multiplier: float
-) -> dict[str, Any]:
+) -> Result:
     """Clip the mean alone: sums over the batch size, with the record and without."""
     wrong = ClippedAfterMean(bound, len(cloud))
     means = cloud.sum(0) / len(cloud), (cloud.sum(0) + record[0]) / len(cloud)
@@ -229,7 +229,7 @@ def _priced(noise: float) -> dict[str, float]:
     return {"noise": noise, "epsilon": pair.epsilon, "lower": pair.lower}
 
 
-def _note(result: dict[str, Any]) -> str:
+def _note(result: Result) -> str:
     bound = f"{result['max_grad_norm']:.3g}"
     return {
         "flat": f"Every gradient is scaled to length {bound} or less: one circle, one bound.",
@@ -244,7 +244,7 @@ def _note(result: dict[str, Any]) -> str:
     }[result["rule"]]
 
 
-def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
+def _draw_gradients(ax: Axes, result: Result) -> None:
     cloud, after = result["cloud"], result["after"]
     bound, wrong = result["max_grad_norm"], result["rule"] == WRONG
     size = 14 if len(cloud) <= 100 else 6
@@ -286,7 +286,7 @@ def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
     ax.set(xlabel="gradient, coordinate 1", ylabel="gradient, coordinate 2")
 
 
-def _draw_released(ax: Axes, result: dict[str, Any]) -> None:
+def _draw_released(ax: Axes, result: Result) -> None:
     noise, (_, most) = result["noise_std"], result["sensitivity"]
     start, end = ((float(x), float(y)) for x, y in (result["without"], result["with"]))
     wrong = result["rule"] == WRONG

@@ -29,6 +29,8 @@ ASK = "<p role='status'>Your guess? Then press <b>Show</b>.</p>"
 LATER = "when nothing moves"  # in a table, in place of what `late` adds
 LARGE = "font-size:1.25em; line-height:1.3; font-weight:600; margin:4px 0"
 
+Result = dict[str, Any]  # of `compute`, by name
+
 
 class Explorer(widgets.VBox):
     """Controls over a pure `compute`; a subclass computes, tabulates and draws.
@@ -62,8 +64,8 @@ class Explorer(widgets.VBox):
         self._held = False  # while several values are set
         self._rested: Picture | None = None
         self._frame = Frame()
-        self._drawn: tuple[dict[str, Any], Picture] | None = None
-        self.result: dict[str, Any] | None = None
+        self._drawn: tuple[Result, Picture] | None = None
+        self.result: Result | None = None
         self._opens = {name: one.value for name, one in self.values.items()}
         told = "Set all controls at once; the first sets them back"
         names = [OPENS, *self.presets]
@@ -105,7 +107,7 @@ class Explorer(widgets.VBox):
 
     @staticmethod
     @abstractmethod
-    def compute(**values: Any) -> dict[str, Any]:
+    def compute(**values: Any) -> Result:
         """The numbers, from the controls' values alone.
 
         Raises:
@@ -113,18 +115,18 @@ class Explorer(widgets.VBox):
         """
 
     @abstractmethod
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the result in one sentence."""
 
     @abstractmethod
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """The result as rows."""
 
     @abstractmethod
-    def draw(self, result: dict[str, Any]) -> Picture:
+    def draw(self, result: Result) -> Picture:
         """The result as a picture with its words."""
 
-    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+    def late(self, result: Result) -> Result:
         """Add the slow part of the result, for the picture, once the controls rest."""
         return result
 
@@ -204,7 +206,7 @@ class Explorer(widgets.VBox):
             self.numbers.value = f"<p role='alert'>{escape(_sentence(error))}</p>"
             self._set_picture(None)
 
-    def _tell(self, result: dict[str, Any]) -> None:
+    def _tell(self, result: Result) -> None:
         self.numbers.value = self.table(result).html(folded=True)
         self.sentence.value = _large(self.says(result))
 
@@ -224,7 +226,7 @@ class Explorer(widgets.VBox):
         self._show_picture(later, FINE)
         self._rested = self._drawn and self._drawn[1]
 
-    def _show_picture(self, result: dict[str, Any], dpi: float) -> None:
+    def _show_picture(self, result: Result, dpi: float) -> None:
         """Draw the result, unless it was drawn last, and show it."""
         try:
             if self._drawn is None or self._drawn[0] is not result:

@@ -14,7 +14,7 @@ from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval, short
 from dpkit.course.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.course.explorers.controls import choice, logarithmic, whole
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.papers.dpgan.settings import MNIST, TABLE_7
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
@@ -93,7 +93,7 @@ class GroupDirections(Explorer):
     @staticmethod
     def compute(
         *, groups: int, noise_multiplier: float, devices: int, noise: str, iterations: int
-    ) -> dict[str, Any]:
+    ) -> Result:
         """Epsilon of a run at delta 1e-5, by who counts: `alone`, `charge`, `together`, `pair`.
 
         `alone` is one group's, `charge` that of each group as a release with its own batch, both
@@ -143,7 +143,7 @@ class GroupDirections(Explorer):
             "pair": certified(run["effective"], rate, run["steps"], DELTA),
         }
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """Compare the code's charge with the cost of all groups together."""
         return (
             f"The code charges epsilon {at_most(result['charge'], 3)}; "
@@ -151,7 +151,7 @@ class GroupDirections(Explorer):
             f"{short(DELTA)}."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each way to count, with notes on a record's and the noise's move of a sum."""
         k, z = result["groups"], result["noise_multiplier"]
         charged, added = f"noise {z:.4g} C", f"noise {result['noise_std']:.4g} C"
@@ -182,7 +182,7 @@ class GroupDirections(Explorer):
         )
         return Table(HEADINGS, rows, (run, _of_the_noise(result), PARTS))
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Draw left two groups, a record's move and the noise, right epsilon by iterations."""
         room = {"left": 0.07, "right": 0.87, "bottom": 0.12, "top": 0.85, "wspace": 0.3}
         figure, (left, right) = plots.figure(width=9.8, height=4.1, panels=2, **room)
@@ -202,7 +202,7 @@ class GroupDirections(Explorer):
         return plots.picture(figure, words)
 
 
-def by_iteration(run: dict[str, Any], iterations: Sequence[int]) -> dict[str, list[float]]:
+def by_iteration(run: Result, iterations: Sequence[int]) -> dict[str, list[float]]:
     """The RDP epsilons `alone`, `charge` and `together` after each count of iterations."""
     rate, charged, groups = run["sample_rate"], run["noise_multiplier"], run["groups"]
     steps = [MNIST.critic_steps * count for count in iterations]
@@ -236,7 +236,7 @@ def _reach(groups: int) -> str:
     return f"{groups} groups by up to C sqrt({groups}) = {math.sqrt(groups):.4g} C"
 
 
-def _of_the_noise(result: dict[str, Any]) -> str:
+def _of_the_noise(result: Result) -> str:
     over = f"Noise over what a record moves: {at_least(result['effective'])}."
     if result["noise"] == CHARGED:
         return f"The noise is the one that is charged. {over}"
@@ -247,7 +247,7 @@ def _of_the_noise(result: dict[str, Any]) -> str:
     )
 
 
-def _draw_groups(ax: Axes, result: dict[str, Any]) -> None:
+def _draw_groups(ax: Axes, result: Result) -> None:
     """The plane of two groups, one direction of each: lengths in units of C."""
     k, noise = result["groups"], result["noise_std"]
     corner = (1.0, 1.0 if k > 1 else 0.0)
@@ -285,7 +285,7 @@ def _draw_groups(ax: Axes, result: dict[str, Any]) -> None:
     ax.set_ylabel(f"{other} (units of C)")
 
 
-def _draw_by_iteration(ax: Axes, result: dict[str, Any]) -> None:
+def _draw_by_iteration(ax: Axes, result: Result) -> None:
     now = result["iterations"]
     counts = sorted({*COUNTS, now})
     epsilons = by_iteration(result, counts)

@@ -9,7 +9,7 @@ from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval, short
 from dpkit.course.explorers.certified import certified, finding
 from dpkit.course.explorers.controls import choice, logarithmic, number, whole
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
 from dpkit.privacy import SampledGaussian, pld
@@ -93,7 +93,7 @@ class LossNoise(Explorer):
         discriminator_steps: int,
         iterations: float,
         order: float,
-    ) -> dict[str, Any]:
+    ) -> Result:
         """The theorems' values, certified pairs, and the order up to which Theorem 1 holds.
 
         Pairs (lower, upper) are of Poisson-sampled Gaussian releases under add-remove, at delta
@@ -145,7 +145,7 @@ class LossNoise(Explorer):
             "training": of_training(noise_std),
         }
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the paper's epsilon, that of publishing the losses, and that of training."""
         theorem = _value(result["theorem_4"], 3)
         return (
@@ -154,7 +154,7 @@ class LossNoise(Explorer):
             "finite one."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each formula with the pair of as many releases; then training itself."""
         each, every = (
             counted(result[name], "release") for name in ("discriminator_steps", "releases")
@@ -185,7 +185,7 @@ class LossNoise(Explorer):
         )
         return Table(HEADINGS, rows, (run, CONDITIONAL, CONSTANT))
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Draw left epsilon of all releases by noise, right the divergence of one by order."""
         room = {"left": 0.095, "right": 0.92, "bottom": 0.14, "top": 0.9, "wspace": 0.68}
         figure, (left, right) = plots.figure(width=9.8, height=3.7, panels=2, **room)
@@ -203,7 +203,7 @@ class LossNoise(Explorer):
         return plots.picture(figure, words)
 
 
-def formulas(run: dict[str, Any], noise_std: float) -> dict[str, Any]:
+def formulas(run: Result, noise_std: float) -> Result:
     """The values of Theorems 1, 2 and 4 and of eq. 23 for all iterations, at that noise.
 
     Theorems 2 and 4 are None where their condition log(1 / delta) >= eps^2 n_d fails.
@@ -248,7 +248,7 @@ def of_training(noise_std: float) -> float:
     return pld.epsilon(LossValueNoise(Constant(noise_std)).ledger(), delta=DELTA).epsilon
 
 
-def _verdict(result: dict[str, Any], name: str, pair: str) -> str:
+def _verdict(result: Result, name: str, pair: str) -> str:
     """The certified pair's verdict on a value."""
     value = result[name]
     if value is None:
@@ -260,7 +260,7 @@ def _verdict(result: dict[str, Any], name: str, pair: str) -> str:
     return finding(value, result[pair])
 
 
-def _of_theorem_1(result: dict[str, Any]) -> str:
+def _of_theorem_1(result: Result) -> str:
     which = "above" if result["theorem_1"] >= result["exact"] else "below"
     order = f"order {short(result['order'], 4)}"
     return (
@@ -268,7 +268,7 @@ def _of_theorem_1(result: dict[str, Any]) -> str:
     )
 
 
-def _up_to(result: dict[str, Any]) -> str:
+def _up_to(result: Result) -> str:
     to = result["holds_to"]
     return f"up to order {at_least(to)}" if to < TOP else "at all orders up to a million"
 
@@ -277,7 +277,7 @@ def _value(value: float | None, digits: int = 4) -> str:
     return "no value" if value is None else short(value, digits)
 
 
-def _draw_by_noise(ax: Any, result: dict[str, Any]) -> None:
+def _draw_by_noise(ax: Any, result: Result) -> None:
     rate, releases, now = result["sample_rate"], result["releases"], result["noise_std"]
     noises = np.union1d(NOISES, now)
     at = [formulas(result, noise) for noise in noises]
@@ -305,7 +305,7 @@ def _draw_by_noise(ax: Any, result: dict[str, Any]) -> None:
             ax.plot(now, value, "o", color=colours[name], markersize=5, zorder=3)
 
 
-def _draw_by_order(ax: Any, result: dict[str, Any]) -> None:
+def _draw_by_order(ax: Any, result: Result) -> None:
     order, to = result["order"], result["holds_to"]
     least = min(0.1, (to - 1) / 3, order - 1)
     most = max(order, min(max(64, 4 * to), TOP))

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, counted, interval, short
 from dpkit.course.explorers.controls import DELTA, logarithmic, run_input, sample_rate_control
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import Floats
 
@@ -72,7 +72,7 @@ class LossesAddUp(Explorer):
     @staticmethod
     def compute(
         *, steps: float, noise_multiplier: float, sample_rate: float, delta: float
-    ) -> dict[str, Any]:
+    ) -> Result:
         """The summed loss of a record that is removed, its bell curve, and both epsilons.
 
         `pair` is certified, in both directions; `by_bell` is the normal sum's epsilon. Add-remove,
@@ -101,7 +101,7 @@ class LossesAddUp(Explorer):
             "by_bell": bell_epsilon(total.mean, total.deviation, delta),
         }
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State where delta cuts the sum, and whether the bell would cut too early."""
         low, high = result["pair"]
         losses = counted(result["run"].steps, "loss", "losses")
@@ -112,7 +112,7 @@ class LossesAddUp(Explorer):
             verdict = f"{'too small' if bell < low else 'larger'}, {bell:.4g}"
         return f"{price} at delta {short(delta)}; by its bell curve it would be {verdict}."
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each moment of the sum, then the epsilons."""
         total, delta = result["sum"], result["delta"]
         rows = [
@@ -133,7 +133,7 @@ class LossesAddUp(Explorer):
         run = f"{result['run'].steps:,} steps, delta {short(delta)}, add-remove, Poisson batches."
         return Table(("what", "value", "note"), rows, (run, PICTURE))
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """The density of the sum on two scales: the middle, and the tail that delta cuts."""
         figure, axes = plots.figure(width=8.8, height=3.3, panels=2, **ROOM)
         total, epsilon = result["sum"], result["pair"][1]
@@ -233,7 +233,7 @@ def bell_epsilon(mean: float, deviation: float, delta: float) -> float:
     return float(found)
 
 
-def _window(result: dict[str, Any]) -> tuple[float, float]:
+def _window(result: Result) -> tuple[float, float]:
     """The range to draw: the sum's middle, and epsilon with some of the tail."""
     total, epsilon = result["sum"], result["pair"][1]
     low = max(total.mean - 5 * total.deviation, float(total.losses[0]))

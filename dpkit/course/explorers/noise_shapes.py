@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, short
 from dpkit.course.explorers.controls import control, logarithmic
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers.adadp.example import (
     NOISE_MULTIPLIER,
     POWERS,
@@ -118,7 +118,7 @@ class NoiseShapes(Explorer):
         value_1: float,
         value_2: float,
         noise_multiplier: float,
-    ) -> dict[str, Any]:
+    ) -> Result:
         """The four shapes, each with its price and its mean cosine; and the cosine by power.
 
         `shapes` are of one release, a record added or removed; `curve` holds the mean cosine of
@@ -158,7 +158,7 @@ class NoiseShapes(Explorer):
             shapes.append(Shape(name, noise, used, spent, variance, cosine))
         return {"shapes": shapes, "curve": curve, "values": values, "noise": noise_multiplier}
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the shape that keeps the direction best."""
         shapes = result["shapes"]
         best = max(shape.cosine for shape in shapes)
@@ -167,7 +167,7 @@ class NoiseShapes(Explorer):
             f"the direction is kept best by: {_best(result)} (mean cosine {best:.3f})."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each shape; its price is every other's."""
         rows = [
             (
@@ -192,7 +192,7 @@ class NoiseShapes(Explorer):
         )
         return Table(HEADINGS, rows, notes)
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Draw left the value with one deviation of noise around it, right the cosine by power."""
         room = {"left": 0.08, "right": 0.98, "bottom": 0.13, "top": 0.91, "wspace": 0.24}
         figure, (left, right) = plots.figure(width=9.8, height=4.3, panels=2, **room)
@@ -209,14 +209,14 @@ class NoiseShapes(Explorer):
         return plots.picture(figure, words)
 
 
-def _best(result: dict[str, Any]) -> str:
+def _best(result: Result) -> str:
     """The names of the shapes whose cosine is the largest, to four digits."""
     cosines = {shape.name: round(shape.cosine, 4) for shape in result["shapes"]}
     best = [name for name, cosine in cosines.items() if cosine == max(cosines.values())]
     return " and ".join(best) if len(best) < len(cosines) else "all alike"
 
 
-def _draw_ellipses(ax: Axes, result: dict[str, Any]) -> None:
+def _draw_ellipses(ax: Axes, result: Result) -> None:
     values, shapes = result["values"], result["shapes"]
     for shape in shapes:
         colour = COLOURS[shape.name]
@@ -242,7 +242,7 @@ def _draw_ellipses(ax: Axes, result: dict[str, Any]) -> None:
     )
 
 
-def _draw_cosines(ax: Axes, result: dict[str, Any]) -> None:
+def _draw_cosines(ax: Axes, result: Result) -> None:
     ax.plot(CURVE, result["curve"], color="0.6", linewidth=1.8)
     for shape in result["shapes"]:
         at, colour = (POWERS[shape.name], shape.cosine), COLOURS[shape.name]

@@ -12,7 +12,7 @@ from scipy.special import betaincinv, ndtr
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.controls import choice, control, logarithmic, whole
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import Gaussian, Guarantee, Release, gdp
 from dpkit.privacy.mechanisms import Floats
 
@@ -108,9 +108,7 @@ class PlayTheAttacker(Explorer):
         super().__init__(widgets.HBox(self.buttons))
 
     @staticmethod
-    def compute(
-        *, noise_multiplier: float, help: str, seed: int, guesses: str
-    ) -> dict[str, Any]:
+    def compute(*, noise_multiplier: float, help: str, seed: int, guesses: str) -> Result:
         """The rounds up to the present one, the scores, and what they prove.
 
         `intervals` holds, after each round played, the ends of your epsilon's interval, `ceiling`
@@ -153,7 +151,7 @@ class PlayTheAttacker(Explorer):
             "needed": needed(noise_multiplier),
         }
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """Compare the guesses' epsilon with the release's own."""
         true = f"the release's is {at_most(result['true'].epsilon, 3)} at delta {short(DELTA)}"
         if not result["guesses"]:
@@ -162,7 +160,7 @@ class PlayTheAttacker(Explorer):
         low = at_least(result["intervals"][-1][0], 3)
         return f"{you.right} of {you.guessed} right: you prove epsilon {low} at least; {true}."
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """The present round, both scores, and both epsilons."""
         played, you, best = len(result["guesses"]), result["you"], result["best"]
         chance = f"{100 * result['chance']:.1f} % of all rounds on average"
@@ -178,7 +176,7 @@ class PlayTheAttacker(Explorer):
         notes = (FIXED,) if played < ROUNDS else (_lesson(result), FIXED)
         return Table(HEADINGS, rows, notes)
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Draw left the numbers seen, right your guesses' epsilon, round by round."""
         room = {"left": 0.05, "right": 0.97, "bottom": 0.14, "top": 0.9, "wspace": 0.2}
         figure, (left, right) = plots.figure(width=9.6, height=3.8, panels=2, **room)
@@ -294,7 +292,7 @@ def _told(found: Score) -> str:
     return f"{found.right} of {found.guessed} right" if found.guessed else "no guess yet"
 
 
-def _last(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+def _last(result: Result) -> list[tuple[str, str, str]]:
     """The round that was played last, with its truth."""
     guesses, played = result["guesses"], len(result["guesses"])
     if not played:
@@ -306,7 +304,7 @@ def _last(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(f"round {played}", f"was {WORDS[truth]}: {verdict}", seen)]
 
 
-def _now(result: dict[str, Any]) -> tuple[str, str, str]:
+def _now(result: Result) -> tuple[str, str, str]:
     """The round that is to be guessed, or that there is none."""
     played = len(result["guesses"])
     if played == ROUNDS:
@@ -316,7 +314,7 @@ def _now(result: dict[str, Any]) -> tuple[str, str, str]:
     return ("now", f"{seen:.2f}", f"{told}; {WITHOUT} others are in: is the record, too?")
 
 
-def _yours(result: dict[str, Any]) -> tuple[str, str]:
+def _yours(result: Result) -> tuple[str, str]:
     if not result["you"].guessed:
         return "at least 0", "nothing is shown before the first guess"
     low, high = result["intervals"][-1]
@@ -324,7 +322,7 @@ def _yours(result: dict[str, Any]) -> tuple[str, str]:
     return f"at least {at_least(low, 3)}", f"{above}, of your way of guessing"
 
 
-def _lesson(result: dict[str, Any]) -> str:
+def _lesson(result: Result) -> str:
     """The most that twenty rounds can show, and the number of rounds needed."""
     most, true = result["ceiling"][-1], result["true"].epsilon
     by_chance = _odds(result["chance"])
@@ -339,7 +337,7 @@ def _lesson(result: dict[str, Any]) -> str:
     )
 
 
-def _draw_rounds(ax: Axes, result: dict[str, Any]) -> None:
+def _draw_rounds(ax: Axes, result: Result) -> None:
     """Both curves, where they help, the number of the present round, and the rounds played."""
     noise, seen, played = result["noise"], result["seen"], len(result["guesses"])
     ends = WITHOUT - WIDE * noise, WITHOUT + 1 + WIDE * noise
@@ -370,7 +368,7 @@ def _draw_rounds(ax: Axes, result: dict[str, Any]) -> None:
     ax.set_title(y=1.0, label="What you see", fontsize=11)
 
 
-def _draw_evidence(ax: Axes, result: dict[str, Any]) -> None:
+def _draw_evidence(ax: Axes, result: Result) -> None:
     """The interval of your epsilon by rounds played, the most there is, and the release's."""
     ceiling, true, played = result["ceiling"], result["true"].epsilon, len(result["intervals"])
     rounds = np.arange(1, len(ceiling) + 1)

@@ -9,7 +9,7 @@ import numpy as np
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, short
 from dpkit.course.explorers.controls import DELTA, RunInput, run_controls, run_input
-from dpkit.course.explorers.explorer import LATER, Explorer
+from dpkit.course.explorers.explorer import LATER, Explorer, Result
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import conversions, rdp
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
@@ -38,7 +38,7 @@ class RenyiOrders(Explorer):
     }
 
     @staticmethod
-    def compute(*, delta: float, **run: Any) -> dict[str, Any]:
+    def compute(*, delta: float, **run: Any) -> Result:
         """Epsilon and its order by the search and by lists of orders; `optimal` comes later.
 
         Args: delta, and the arguments of `run_input`.
@@ -54,7 +54,7 @@ class RenyiOrders(Explorer):
                 rows.append((conversion, name, spent.epsilon, order))
         return {"run": described, "delta": delta, "rows": rows, "optimal": None}
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the order that decides, and the cost of a list that ends at 64."""
         (_, _, least, order), (_, _, capped, _), *_ = result["rows"]
         more = _more(capped, least)
@@ -64,7 +64,7 @@ class RenyiOrders(Explorer):
             f"{at_most(capped)}{f', {more} more' if more else ''}."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each conversion and list of orders."""
         least = {row[0]: row[2] for row in result["rows"] if row[1] == "search"}
         rows = [
@@ -88,7 +88,7 @@ class RenyiOrders(Explorer):
         opacus = "Opacus' default list: 1.1 to 10.9 by tenths, 12 to 63."
         return Table(HEADINGS, rows, (note, opacus))
 
-    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+    def late(self, result: Result) -> Result:
         """Add the optimal conversion, which takes some tenths of a second."""
         orders, costs, _ = _near(result["run"], result["rows"][0][3])
         curve = _by(conversions.named("optimal"), orders, costs, result["delta"])
@@ -96,7 +96,7 @@ class RenyiOrders(Explorer):
         optimal = float(curve[best]), float(orders[best])
         return {**result, "optimal": optimal, "optimal curve": curve}
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """RDP by order, and epsilon by order under each conversion."""
         orders, costs, order = _near(result["run"], result["rows"][0][3])
         curves = {

@@ -10,7 +10,7 @@ from dpkit.common import plots
 from dpkit.common.show import Table, at_most, interval, short
 from dpkit.course.explorers.certified import certified
 from dpkit.course.explorers.controls import control
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers.dp_cgan import claims
 from dpkit.papers.dp_cgan.settings import SETTINGS
 
@@ -55,7 +55,7 @@ class RepairIt(Explorer):
     }
 
     @staticmethod
-    def compute(**chosen: bool) -> dict[str, Any]:
+    def compute(**chosen: bool) -> Result:
         """Epsilon with the chosen corrections, and along them; Args: CORRECTIONS, each by name.
 
         `pair` is certified, of the same releases; both are inf with the generator's labels.
@@ -71,7 +71,7 @@ class RepairIt(Explorer):
             run["pair"] = certified(multiplier, sample_rate, run["steps"], DELTA)
         return {"along": along, "epsilon": spent(**so_far), **run}
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the claim's remainder."""
         epsilon, count = result["epsilon"], len(result["along"])
         if math.isinf(epsilon):
@@ -84,7 +84,7 @@ class RepairIt(Explorer):
         proven = f"epsilon {at_most(epsilon)} at delta {short(DELTA)}"
         return f"With {counted}: {proven}, not {CLAIMED:g}."
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each correction."""
         rows = [("as charged", "the code's own accountant", at_most(spent(**NONE)))]
         for name, (title, why) in CORRECTIONS.items():
@@ -103,7 +103,7 @@ class RepairIt(Explorer):
             ),
         )
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Draw a bar for each counted correction, beside the claim."""
         room: Any = {"left": 0.36, "right": 0.9, "bottom": 0.17, "top": 0.97}
         figure, (ax,) = plots.figure(width=7.6, height=3.0, **room)

@@ -10,7 +10,7 @@ import numpy as np
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, short
 from dpkit.course.explorers.controls import choice, control
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers.comparison.tables import EPSILONS, TITLES, run_name
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.store import values
@@ -53,7 +53,7 @@ class SamplesByEpsilon(Explorer):
         )
 
     @staticmethod
-    def compute(*, method: str, epsilon: float) -> dict[str, Any]:
+    def compute(*, method: str, epsilon: float) -> Result:
         """The method's stored runs at each epsilon, and the images of the one chosen.
 
         Raises:
@@ -71,7 +71,7 @@ class SamplesByEpsilon(Explorer):
             "images": _images(method, epsilon),
         }
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the accuracy at this epsilon."""
         runs = result["runs"][result["epsilon"]]
         proven = at_most(max(one["epsilon_proven"] for one in runs), 3)
@@ -79,7 +79,7 @@ class SamplesByEpsilon(Explorer):
         delta = runs[0]["delta"]
         return f"{TITLES[result['method']]}: {right}, for epsilon {proven} at delta {short(delta)}."
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each epsilon that is stored."""
         rows = []
         for runs in result["runs"].values():
@@ -91,7 +91,7 @@ class SamplesByEpsilon(Explorer):
         note = f"{title}; delta {short(runs[0]['delta'])}, {runs[0]['adjacency']}, by PLD."
         return Table(HEADINGS, rows, (note, ACCURACY))
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Forty digits, and accuracy by epsilon."""
         room: Any = {"left": 0.02, "right": 0.96, "bottom": 0.17, "top": 0.97, "wspace": 0.3}
         figure, (left, right) = plots.figure(width=9.0, height=2.9, panels=2, **room)

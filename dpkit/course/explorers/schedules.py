@@ -17,7 +17,7 @@ from dpkit.course.explorers.controls import (
     steps_control,
     whole,
 )
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
 from dpkit.privacy.mechanisms.base import Floats
 from dpkit.privacy.schedules import Schedule
@@ -74,7 +74,7 @@ class Schedules(Explorer):
         steps: float,
         sample_rate: float,
         delta: float,
-    ) -> dict[str, Any]:
+    ) -> Result:
         """The schedule's noise at each step, its price by RDP and PLD, and a constant like it.
 
         Prices are of noise rounded to a few levels: down for upper bounds, up for lower ones, as
@@ -99,7 +99,7 @@ class Schedules(Explorer):
         levels = {"noises": noises, "down": down, "up": up, "mean": float(noises.mean())}
         return {**run, **levels, "rdp": spent, "pld": most, "lower": least, "alike": alike}
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the schedule's cost, and the constant noise of equal cost."""
         proven, delta = at_most(result["pld"]), short(result["delta"])
         price = f"This noise costs epsilon {proven} at delta {delta}"
@@ -110,7 +110,7 @@ class Schedules(Explorer):
             f"{result['mean']:.4g}."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """Prices, then the noise."""
         exact = np.array_equal(result["down"], result["noises"])
         rows = [
@@ -137,7 +137,7 @@ class Schedules(Explorer):
         self.values["end"].disabled = self.values["kind"].value == "constant"
         super()._show_numbers()
 
-    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+    def late(self, result: Result) -> Result:
         """Add certified pairs along the run."""
         few = np.unique(np.linspace(0, result["steps"], 4).astype(int)[1:-1].clip(min=1))
         down, up, rate, delta = (
@@ -145,7 +145,7 @@ class Schedules(Explorer):
         )
         return {**result, "along": [(n, *_pair(down[:n], up[:n], rate, delta)) for n in few]}
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Draw left the noise of every step, and the constant; right epsilon by step."""
         noises, steps = result["noises"], result["steps"]
         figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2, **ROOM)
@@ -230,7 +230,7 @@ def ledger(noises: Floats, sample_rate: float) -> list[Release]:
     ]
 
 
-def by_step(result: dict[str, Any], counts: Floats) -> list[float]:
+def by_step(result: Result, counts: Floats) -> list[float]:
     """Epsilon by RDP after each of `counts` steps, at the accountant's own orders."""
     different, level = np.unique(result["down"], return_inverse=True)
     orders = rdp.ORDERS
@@ -253,7 +253,7 @@ def _pair(down: Floats, up: Floats, sample_rate: float, delta: float) -> tuple[f
     return least.lower, most.epsilon
 
 
-def _alike(result: dict[str, Any]) -> str:
+def _alike(result: Result) -> str:
     """The constant noise of the same price, or the reason for none."""
     if math.isfinite(result["alike"]):
         return at_most(result["alike"])

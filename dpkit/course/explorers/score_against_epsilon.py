@@ -16,7 +16,7 @@ from dpkit.common import checks, plots
 from dpkit.common.records import SCALES
 from dpkit.common.show import Table, at_least, at_most, interval, short
 from dpkit.course.explorers.controls import choice, whole
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.course.explorers.score_against_epsilon_numbers import (
     AXES,
     COARSE,
@@ -112,7 +112,7 @@ class ScoreAgainstEpsilon(Explorer):
 
     compute: Any = staticmethod(numbers)
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the epsilons of the first run, charged and proven."""
         row = result["rows"][0]
         return (
@@ -121,7 +121,7 @@ class ScoreAgainstEpsilon(Explorer):
             "score is the same."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """A row for each run, with notes on each epsilon's computation."""
         headings = (result["what"], *HEADINGS)
         rows = [
@@ -138,7 +138,7 @@ class ScoreAgainstEpsilon(Explorer):
         ]
         return Table(headings, rows, tuple(_notes(result)))
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Draw left scores (or steps) by the chosen epsilon, right each run's three epsilons."""
         room = {"left": 0.075, "right": 0.985, "bottom": 0.135, "top": 0.83, "wspace": 0.52}
         figure, (left, right) = plots.figure(width=9.8, height=3.9, panels=2, **room)
@@ -161,7 +161,7 @@ def _order(row: ScoreRow) -> str:
     return "order " + row.charged.method.rpartition("order ")[2]
 
 
-def _notes(result: dict[str, Any]) -> list[str]:
+def _notes(result: Result) -> list[str]:
     rows: list[ScoreRow] = result["rows"]
     at = f"Read up to step {result['steps']:,}; every epsilon at delta {short(DELTA)}."
     if result["asked"] > result["end"]:
@@ -190,7 +190,7 @@ def _notes(result: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _scores_noted(result: dict[str, Any]) -> list[str]:
+def _scores_noted(result: Result) -> list[str]:
     """The stored and the missing scores, in words."""
     if not result["curves"]:
         command = f"python -m dpkit reproduce small_images {result['figure']}"
@@ -205,7 +205,7 @@ def _scores_noted(result: dict[str, Any]) -> list[str]:
     return [f"{note}. Without privacy it is {level:.3f}, the dashed line."]
 
 
-def _words(result: dict[str, Any]) -> str:
+def _words(result: Result) -> str:
     what, axis = result["what"], result["axis"]
     each = [
         f"{what} {row.value:g}: "
@@ -226,7 +226,7 @@ def _words(result: dict[str, Any]) -> str:
     )
 
 
-def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
+def draw_scores(ax: Axes, result: Result) -> Colours:
     """Draw score against the chosen epsilon, bold up to the step read, coloured by value."""
     runs: dict[float, Planned] = {run.value: run for run in result["runs"]}
     drawn = result["curves"]
@@ -271,7 +271,7 @@ def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
     return colours
 
 
-def draw_by_step(ax: Axes, result: dict[str, Any]) -> Colours:
+def draw_by_step(ax: Axes, result: Result) -> Colours:
     """The chosen epsilon by step, a line for each noise; a dot at the step that is read."""
     every, end, at = EVERY[result["scale"]], result["end"], result["steps"]
     grid = np.unique([*range(every, end + 1, every), end])
@@ -297,7 +297,7 @@ def draw_by_step(ax: Axes, result: dict[str, Any]) -> Colours:
     return colours
 
 
-def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> None:
+def draw_by_accounting(ax: Axes, result: Result, colours: Colours) -> None:
     """A line for each run with its three epsilons; grey is the range proven for drawn batches."""
     rows: list[ScoreRow] = result["rows"]
     for place, row in enumerate(rows):
@@ -339,7 +339,7 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
     ax.legend(keys, names, ncols=2, fontsize=8, **above, **close)
 
 
-def _epsilon(result: dict[str, Any], run: Planned, step: int) -> float:
+def _epsilon(result: Result, run: Planned, step: int) -> float:
     """The picture's epsilon: the table's where it has one, else a coarser pair's upper end."""
     gap = FINE if any(row.step == step for row in result["rows"]) else COARSE
     return price(result["axis"], run.settings, step, gap=gap).epsilon

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval, short
 from dpkit.course.explorers.controls import DELTA, logarithmic, whole
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, pld, shuffled
 from dpkit.privacy.mechanisms import Floats
 
@@ -63,9 +63,7 @@ class ShuffledOrPoisson(Explorer):
     }
 
     @staticmethod
-    def compute(
-        *, noise_multiplier: float, batches: float, seed: int, delta: float
-    ) -> dict[str, Any]:
+    def compute(*, noise_multiplier: float, batches: float, seed: int, delta: float) -> Result:
         """One draw of each kind, and the cost of a pass of each kind.
 
         `poisson` is a certified pair, add-remove. `shuffled` has a lower bound for shuffled
@@ -95,7 +93,7 @@ class ShuffledOrPoisson(Explorer):
             "found": largest_is_the_records(noise_multiplier, count),
         }
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State a pass's cost, drawn either way."""
         low, high = result["shuffled"]
         return (
@@ -104,7 +102,7 @@ class ShuffledOrPoisson(Explorer):
             f"{at_most(high, 3)}."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """The bounds of each kind, and how often the largest sum gives the record away."""
         low, high = result["shuffled"]
         share = f"{100 * result['found']:.3g} %"
@@ -121,7 +119,7 @@ class ShuffledOrPoisson(Explorer):
         note = f"{result['batches']:,} batches, one pass, delta {short(result['delta'])}."
         return Table(HEADINGS, rows, (note, WORST))
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """Both draws: a dot for each noisy sum, those with the record in colour."""
         figure, axes = plots.figure(width=9.2, height=3.5, panels=2, **ROOM)
         reach = 2 + 4.2 * result["noise"]
@@ -174,7 +172,7 @@ def _draw(ax: Axes, drawn: DrawnBatches, kind: str) -> None:
     ax.axhline(high, color=HOLDS, linewidth=0.8, linestyle=":", zorder=0)
 
 
-def _price(result: dict[str, Any], kind: str) -> str:
+def _price(result: Result, kind: str) -> str:
     if kind == "Poisson":
         return f"epsilon {interval(*result['poisson'], digits=3)}; dotted: 1, or 0 without it"
     return f"epsilon at least {at_least(result['shuffled'][0], 3)}; dotted: 2, or 1 without it"

@@ -9,7 +9,7 @@ import numpy as np
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.controls import RunInput, logarithmic, run_controls, run_input
-from dpkit.course.explorers.explorer import Explorer
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import pld, rdp, tradeoff
 from dpkit.privacy.mechanisms import Floats
 
@@ -70,7 +70,7 @@ class TradeOff(Explorer):
     }
 
     @staticmethod
-    def compute(*, alpha: float, beta: float, **run: Any) -> dict[str, Any]:
+    def compute(*, alpha: float, beta: float, **run: Any) -> Result:
         """The least beta at alpha, the pair that proves it, and whether (alpha, beta) is possible.
 
         Args: alpha and beta, and the arguments of `run_input`.
@@ -103,7 +103,7 @@ class TradeOff(Explorer):
             "proven_by": "PLD" if deltas[best] < pairs["rdp"][best] else "RDP",
         }
 
-    def says(self, result: dict[str, Any]) -> str:
+    def says(self, result: Result) -> str:
         """State the most that an attacker can find, and whether the point is possible."""
         found = at_most(100 * (1 - result["least_beta"]), 3)
         where = {
@@ -116,7 +116,7 @@ class TradeOff(Explorer):
             f"of the members: the one at the mark {where[result['verdict']]}."
         )
 
-    def table(self, result: dict[str, Any]) -> Table:
+    def table(self, result: Result) -> Table:
         """The attacker's best errors, the line that proves them, and the point's verdict."""
         alpha, least, verdict = result["alpha"], result["least_beta"], result["verdict"]
         line, why = "none", "beta 0 is not excluded"
@@ -137,7 +137,7 @@ class TradeOff(Explorer):
         )
         return Table(HEADINGS, rows, (run, MEASURED))
 
-    def draw(self, result: dict[str, Any]) -> plots.Picture:
+    def draw(self, result: Result) -> plots.Picture:
         """The trade-off curve with both points, and the profile with the pair that binds."""
         pairs = _pairs(result["run"])
         figure, (left, right) = plots.figure(width=8.4, height=3.5, panels=2, **ROOM)
@@ -170,7 +170,7 @@ def _pairs(run: RunInput) -> dict[str, Floats]:
     return {"epsilons": epsilons, "deltas": np.minimum(by_pld, by_rdp), "rdp": by_rdp}
 
 
-def _draw_curve(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> None:
+def _draw_curve(ax: Any, result: Result, pairs: dict[str, Floats]) -> None:
     alphas = np.union1d(np.linspace(0, 1, 201), np.geomspace(1e-5, 0.01, 40))
     proven, by_rdp = (
         tradeoff.from_profile(pairs["epsilons"], pairs[name], alphas)
@@ -192,7 +192,7 @@ def _draw_curve(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> No
     ax.set_title(y=1.0, label="Errors of an attacker")
 
 
-def _draw_profile(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> None:
+def _draw_profile(ax: Any, result: Result, pairs: dict[str, Floats]) -> None:
     curves: Any = {}
     for name, label in (("deltas", "proven"), ("rdp", "RDP")):
         shown = pairs[name] > LEAST_SHOWN
