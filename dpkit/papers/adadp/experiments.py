@@ -27,7 +27,7 @@ from dpkit.papers.adadp.levels import (
 from dpkit.papers.adadp.noise_shapes import RawHistory, ReleasedHistory
 from dpkit.papers.adadp.settings import AgdSettings, proven
 from dpkit.papers.experiments.run import Run
-from dpkit.papers.experiments.store import Part, Result, priced
+from dpkit.papers.experiments.store import Part, Result, Values, priced
 from dpkit.training import Data
 
 POINTS = 20  # of an accuracy's curve
@@ -36,7 +36,7 @@ STEPS = {"reduced": 30, "small": 5}  # on the digits
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
-def prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
+def prices(run: Run, values: Values) -> Values:
     """A run's cost: by Theorem 1, as the paper charges it, and by the certified pair."""
     settings, size, steps = run.settings, run.size, values["steps"]
     if isinstance(settings, AgdSettings):

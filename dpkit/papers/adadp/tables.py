@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from dpkit.papers.adadp import pca, recomputed
 from dpkit.papers.adadp.settings import proven
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.papers.experiments.store import Shown, Stored, spread, values
+from dpkit.papers.experiments.store import Rows, Shown, Stored, Values, spread, values
 from dpkit.privacy import Release, SampledGaussian
 
 NAMES = {
@@ -48,7 +47,7 @@ SECONDS = {  # Table II
 }
 
 
-def table_2(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
+def table_2(seconds: Mapping[str, float]) -> Rows:
     """Table II: time of an iteration over that of DP-SGD, as printed and here.
 
     Seconds are values of `trajectories.TIME`, such as "mnist_adadp_ratio".
@@ -65,7 +64,7 @@ def table_2(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
     ]
 
 
-def levels(stored: Stored) -> list[dict[str, Any]]:
+def levels(stored: Stored) -> Rows:
     """Final accuracies of a figure's methods, in per cent: a row each, three columns of spreads.
 
     Parts by name are those of `experiments.store.load("adadp", "figure_2")`, or figure_3.
@@ -76,7 +75,7 @@ def levels(stored: Stored) -> list[dict[str, Any]]:
     ]
 
 
-def gains(stored: Stored, figure: str = "figure_2") -> list[dict[str, Any]]:
+def gains(stored: Stored, figure: str = "figure_2") -> Rows:
     """AdaDP's lead in points: as printed, as published here, and repaired.
 
     One row for each rival and level; None where nothing is stored.
@@ -94,7 +93,7 @@ def gains(stored: Stored, figure: str = "figure_2") -> list[dict[str, Any]]:
     ]
 
 
-def table_1(stored: Stored) -> list[dict[str, Any]]:
+def table_1(stored: Stored) -> Rows:
     """Table I: epsilon at which runs first reach an accuracy: printed, by Theorem 1, and proven.
 
     The printed procedure stops by accuracy on test images, which is not charged. `charged` is
@@ -114,7 +113,7 @@ def table_1(stored: Stored) -> list[dict[str, Any]]:
     ]
 
 
-def figure_5(stored: Stored, base: Stored) -> list[dict[str, Any]]:
+def figure_5(stored: Stored, base: Stored) -> Rows:
     """Figure 5: accuracy, in per cent, with one value changed, beside the paper's best.
 
     Parts of figure_5 are named after what was changed and its value; of those of figure_2, AdaDP at
@@ -149,7 +148,7 @@ def curves(stored: Stored, keys: Iterable[str]) -> dict[str, tuple[list[int], li
     }
 
 
-def _accuracy(stored: Stored, key: str) -> dict[str, Any]:
+def _accuracy(stored: Stored, key: str) -> Values:
     return spread([100 * one["accuracy"] for one in values(stored, key)])
 
 
@@ -158,7 +157,7 @@ def _ahead(stored: Stored, key: str, rival: str, epsilon: float) -> float | None
     return None if one is None or other is None else one - other
 
 
-def _cost(stored: Stored, key: str, wanted: float) -> dict[str, Any]:
+def _cost(stored: Stored, key: str, wanted: float) -> Values:
     runs = values(stored, key)
     reached = []  # steps, of each run that gets there
     for curve in (run["curve"] for run in runs):

@@ -6,7 +6,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from dpkit.papers.comparison import NAME
 from dpkit.papers.comparison.methods import LARGE, METHODS, ImageTask
 from dpkit.papers.comparison.tables import run_name
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.store import Part, Result, part_name, priced
+from dpkit.papers.experiments.store import Part, Result, Values, part_name, priced
 from dpkit.privacy import pld
 from dpkit.training.device import device_label, device_named
 
@@ -178,7 +178,7 @@ def _score(method: str, task: ImageTask, scale: str) -> Result:
     if task.size == BENCH_RECORDS:
         path = cache_dir() / "runs" / NAME / f"{method}-{task.key}-seed{task.seed}.gen.npz"
         save_generated(path, images, labels)
-    values: dict[str, Any] = {}
+    values: Values = {}
     for name, network in NETWORKS.items():
         found = accuracy(
             network,
@@ -221,7 +221,7 @@ def _checksums(data: str) -> dict[str, str]:
     return {f"{data} {split}": datasets.load(data, split=split).checksum for split in both}
 
 
-def _prices(method: str, task: ImageTask, values: dict[str, Any]) -> dict[str, Any]:
+def _prices(method: str, task: ImageTask, values: Values) -> Values:
     """A fit's cost, by the certified accountant."""
     chosen = ALL[method]
     ledger = chosen.ledger(task, chosen.settings(task))

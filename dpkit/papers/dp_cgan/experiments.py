@@ -1,7 +1,7 @@
 """The runs for Table 1: training runs, and classifiers fitted to their images."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from dpkit.papers.dp_cgan.settings import (
     small,
 )
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
-from dpkit.papers.experiments.store import Part, Result, part_name, priced
+from dpkit.papers.experiments.store import Part, Result, Values, part_name, priced
 from dpkit.privacy import rdp
 from dpkit.training import Data, Step
 
@@ -124,7 +124,7 @@ def _train(run: Run, column: RunsColumn) -> Result:
     return run.result(values | _prices(run, values), {images.name: images.checksum}, shown)
 
 
-def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
+def _prices(run: Run, values: Values) -> Values:
     """The cost of a run of the stored number of steps."""
     settings = run.settings
     ledger = settings.ledger(public_size=run.size, steps=values["steps"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpkit.common.checks import positive
-from dpkit.papers.experiments.store import Shown, Stored, spread, values
+from dpkit.papers.experiments.store import Rows, Shown, Stored, spread, values
 
 TITLES = {
     "real": "Real data",
@@ -24,7 +24,7 @@ PRINTED = {  # Table 1 of the paper, per cent
 }
 
 
-def table_1(stored: Stored, *, protocol: str = "auroc_255") -> list[dict[str, Any]]:
+def table_1(stored: Stored, *, protocol: str = "auroc_255") -> Rows:
     """Rows of Table 1: the paper's number beside the stored runs' mean and spread, in per cent.
 
     `protocol` is "auroc_255" (test images in 0..255, as published) or "auroc" (in [0, 1]), or

@@ -7,7 +7,6 @@ charged and a proven price.
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -22,7 +21,7 @@ from dpkit.papers.dpgan.settings import NON_PRIVATE, DpganSettings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
-from dpkit.papers.experiments.store import Part, Result, part_name
+from dpkit.papers.experiments.store import Part, Result, Values, part_name
 from dpkit.papers.experiments.store import priced as certified
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping, Unclipped
@@ -32,7 +31,7 @@ from dpkit.training.types import Data
 PUBLIC = "the images that bounds and the warm start read are public"
 
 
-def priced(settings: DpganSettings, *, steps: int) -> dict[str, Any]:
+def priced(settings: DpganSettings, *, steps: int) -> Values:
     """The claimed, the charged and the proven epsilon of this many steps.
 
     Proven is certified by a numerical accountant, or "inf", under the assumptions.
@@ -174,7 +173,7 @@ def _gans(scale: str, seed: int, device: str, progress: Progress) -> list[Run]:
 def gan_part(run: Run) -> Part:
     """The part that trains a GAN and judges its images."""
 
-    def prices(values: dict[str, Any]) -> dict[str, Any]:
+    def prices(values: Values) -> Values:
         return priced(run.settings, steps=values["steps"])
 
     return run.part(partial(compute, run), prices=prices, records=run.records)
@@ -260,7 +259,7 @@ def classified(run: Run, gan: Run | None) -> Part:
             baseline.
     """
 
-    def prices(values: dict[str, Any]) -> dict[str, Any]:
+    def prices(values: Values) -> Values:
         assert gan is not None
         steps = values.get("gan_steps", gan.steps)
         return {"gan_steps": steps, **priced(gan.settings, steps=steps)}
@@ -276,7 +275,7 @@ def classified(run: Run, gan: Run | None) -> Part:
         order = torch.randperm(len(real.public), generator=run.rng("labelled", device=CPU))
         chosen = order[: run.size]
         size, generate = 0, None
-        values: dict[str, Any] = {"labels": run.size}
+        values: Values = {"labels": run.size}
         if gan is not None:
             size = gan.settings.latent_size
             generate = partial(algorithm.generate, released(gan).to(device))
@@ -304,7 +303,7 @@ def classified(run: Run, gan: Run | None) -> Part:
         values["accuracy"] = semi_supervised.accuracy(pair.first, test, answers)
         return run.result(values, real.checksums)
 
-    more: dict[str, Any] = {"labels": run.size, "records": run.records}
+    more: Values = {"labels": run.size, "records": run.records}
     if gan is None:
         return run.part(compute, **more)
     part = run.part(compute, prices=prices, gan=describe(gan.settings), **more)

@@ -5,7 +5,7 @@ from math import log2
 from typing import Any
 
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
-from dpkit.papers.experiments.store import Shown, Stored, joined, mean, spread, values
+from dpkit.papers.experiments.store import Rows, Shown, Stored, joined, mean, spread, values
 
 # The text's surviving numbers: cells of Tables 2, 4 and 8 to 10 are lost, but for those that
 # sentences repeat.
@@ -56,7 +56,7 @@ TITLES = {
 SHARE = 0.2  # p in both tables of classifiers
 
 
-def table_2(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]:
+def table_2(stored: Stored, *, score: str = "inception") -> Rows:
     """Rows of Table 2 on MNIST: a score's mean and range over seeds; one run's epsilons (`_row`).
 
     Args:
@@ -70,7 +70,7 @@ def table_2(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]
     ]
 
 
-def table_4(stored: Stored) -> list[dict[str, Any]]:
+def table_4(stored: Stored) -> Rows:
     """Rows as of Table 4, JS scores, on MNIST taken as unlabelled; arguments as `table_2`.
 
     The paper's are of CelebA and LSUN-U: `PRINTED["table_4"]` is no score of MNIST.
@@ -78,7 +78,7 @@ def table_4(stored: Stored) -> list[dict[str, Any]]:
     return table_2(stored, score="js")
 
 
-def table_5() -> list[dict[str, Any]]:
+def table_5() -> Rows:
     """Rows of Table 5, LSUN-L, as printed. The kit has no LSUN: nothing is measured."""
     printed = PRINTED["table_5"]
     return [
@@ -94,7 +94,7 @@ def table_5() -> list[dict[str, Any]]:
     ]
 
 
-def table_6(stored: Stored) -> list[dict[str, Any]]:
+def table_6(stored: Stored) -> Rows:
     """Rows of Table 6, MNIST: accuracy of the supervised and the semi-supervised classifier.
 
     Args:
@@ -120,7 +120,7 @@ def table_6(stored: Stored) -> list[dict[str, Any]]:
     return rows
 
 
-def table_9(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]:
+def table_9(stored: Stored, *, score: str = "inception") -> Rows:
     """Rows of Table 9: each configuration in each arm, with one run's epsilons (`_row`).
 
     Args:
@@ -141,7 +141,7 @@ def table_9(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]
     ]
 
 
-def table_10(stored: Stored) -> list[dict[str, Any]]:
+def table_10(stored: Stored) -> Rows:
     """Rows as of Table 10, JS scores, on MNIST taken as unlabelled; arguments as `table_9`."""
     return table_9(stored, score="js")
 

@@ -34,7 +34,7 @@ from dpkit.common.records import (
     write_json,
 )
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.store import Part, PartsPlan
+from dpkit.papers.experiments.store import Part, PartsPlan, Values
 
 Row = dict[str, str]  # "record", a stored file, and "summary", a line about it
 KINDS = "serial, processes:N (such as processes:4) or dask://HOST:PORT"
@@ -74,7 +74,7 @@ class Job(NamedTuple):
 
     asked: Sweep
     name: str
-    settings: dict[str, Any]
+    settings: Values
     folder: Path
     after: str | None = None
 
@@ -315,7 +315,7 @@ def check_same(path: Path, part: Part) -> None:
         )
 
 
-def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def differing(one: Values, other: Values) -> list[str]:
     """Names of the settings that differ."""
     names = one.keys() | other
     return sorted(n for n in names if not alike(one.get(n), other.get(n), within=SETTINGS))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from dpkit.common.files import cache_dir
 from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, write_bytes
-from dpkit.papers.experiments.store import Part, Result, part_name
+from dpkit.papers.experiments.store import Part, Result, Values, part_name
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train
@@ -85,7 +85,7 @@ class Run(NamedTuple):
         compute: Callable[[], Result],
         *,
         what: str = "",
-        prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        prices: Callable[[Values], Values] | None = None,
         **more: Any,
     ) -> Part:
         """A part of a table, named after the run; `more` are settings of the part alone."""
@@ -93,7 +93,7 @@ class Run(NamedTuple):
         return Part(name, self._described() | more, self.seed, compute, prices)
 
     def result(
-        self, values: dict[str, Any], data: dict[str, str], images: np.ndarray | None = None
+        self, values: Values, data: dict[str, str], images: np.ndarray | None = None
     ) -> Result:
         """The measurements, with the run's device."""
         return Result(values, data, device_label(self.device), images)
@@ -168,7 +168,7 @@ class Run(NamedTuple):
             begun.rename(done)  # at once: never a measured curve without its checkpoint
             shutil.rmtree(done)
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self) -> Values:
         return describe(self.settings) | dict(self.also)
 
 

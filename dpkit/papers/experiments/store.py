@@ -13,13 +13,15 @@ from dpkit.common.progress import Progress
 from dpkit.common.records import SCALES, json_number, read_json, write_bytes
 from dpkit.privacy.ledger import Guarantee
 
+Values = dict[str, Any]  # JSON values
+Rows = list[Values]
 Stored = Mapping[str, Mapping[str, Any]]  # parts by name, as `load` returns them
 
 
 class Result(NamedTuple):
     """The measurements of one part of a table."""
 
-    values: dict[str, Any]  # JSON values
+    values: Values
     data: dict[str, str]  # data set -> sha256
     device: str
     images: np.ndarray | None = None  # samples worth looking at, uint8
@@ -34,10 +36,10 @@ class Part(NamedTuple):
     """
 
     name: str
-    settings: dict[str, Any]
+    settings: Values
     seed: int | None
     compute: Callable[[], Result]
-    prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    prices: Callable[[Values], Values] | None = None
     after: str | None = None
 
 
@@ -132,7 +134,7 @@ class Shown(NamedTuple):
 
     title: str
     of: tuple[str, ...]
-    rows: Callable[..., list[dict[str, Any]]]
+    rows: Callable[..., Rows]
     units: Mapping[str, str] = {}
 
 
@@ -154,12 +156,10 @@ def values(stored: Stored, key: str, what: str = "") -> list[Mapping[str, Any]]:
     return [part["values"] for part in seeds(stored, key, what).values()]
 
 
-def joined(
-    rows: Callable[[Stored], list[dict[str, Any]]],
-) -> Callable[..., list[dict[str, Any]]]:
+def joined(rows: Callable[[Stored], Rows]) -> Callable[..., Rows]:
     """Join the parts of several tables into those of one, for the same rows."""
 
-    def rows_of(*stored: Stored) -> list[dict[str, Any]]:
+    def rows_of(*stored: Stored) -> Rows:
         return rows({name: part for some in stored for name, part in some.items()})
 
     return rows_of
@@ -171,7 +171,7 @@ def mean(numbers: Iterable[float]) -> float | None:
     return float(np.mean(every)) if every else None
 
 
-def spread(numbers: Sequence[float]) -> dict[str, Any]:
+def spread(numbers: Sequence[float]) -> Values:
     """Mean, lowest and highest over seeds (None where nothing is stored), and their number."""
     return {
         "mean": mean(numbers),

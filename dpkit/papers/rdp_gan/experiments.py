@@ -17,7 +17,7 @@ import torch
 from dpkit.common.progress import Progress
 from dpkit.common.records import describe
 from dpkit.papers.experiments.run import Run
-from dpkit.papers.experiments.store import Part, Result, part_name, priced
+from dpkit.papers.experiments.store import Part, Result, Values, part_name, priced
 from dpkit.papers.rdp_gan import adaptive, algorithm
 from dpkit.papers.rdp_gan.repaired import (
     DECAYS,
@@ -227,7 +227,7 @@ def _shown(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return ((images[chosen] + 1) * 127.5).round().astype(np.uint8).reshape(-1, 28, 28)
 
 
-def _priced(settings: RdpGanSettings, public_size: int) -> dict[str, Any]:
+def _priced(settings: RdpGanSettings, public_size: int) -> Values:
     """The run's claim, by the paper or by us, and its guarantee: by PLD, by the filter, or none."""
     if settings.tuning is not None and settings.tuning.count_noise > 0:
         proven = filter_for(settings, public_size=public_size).guarantee()
@@ -385,7 +385,7 @@ def _marginals(scale: str, epsilon: float, seed: int) -> Part:
     """The kit's best generator for tables: one noisy release of two-way counts."""
     settings = marginals.settings_for(epsilon, delta=DELTA, sizes=SIZES, target=INCOME)
 
-    def prices(values: dict[str, Any]) -> dict[str, Any]:
+    def prices(values: Values) -> Values:
         return priced(pld.epsilon(settings.ledger(), delta=DELTA), claimed=epsilon)
 
     def compute() -> Result:

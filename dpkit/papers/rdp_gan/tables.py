@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.papers.experiments.store import Shown, Stored, joined, mean, spread, values
+from dpkit.papers.experiments.store import Rows, Shown, Stored, joined, mean, spread, values
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, StatedColumn, certified
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS
@@ -84,7 +84,7 @@ TITLES = {  # by key; the first of each group is a row of Table IV
 }
 
 
-def table_2(stored: Stored) -> list[dict[str, Any]]:
+def table_2(stored: Stored) -> Rows:
     """Largest loss, C and sensitivity: printed, and of our runs without noise.
 
     Keys: data, batch, printed_largest, one_record and batch_mean (largest over the run, mean over
@@ -110,7 +110,7 @@ def table_2(stored: Stored) -> list[dict[str, Any]]:
     return rows
 
 
-def table_3(stored: Stored) -> list[dict[str, Any]]:
+def table_3(stored: Stored) -> Rows:
     """Error of each attribute's PMF (eq. 22): printed, and of our runs, mean over seeds.
 
     Rows: the paper's three, the published reading (which is the run without privacy), repaired
@@ -131,7 +131,7 @@ def table_3(stored: Stored) -> list[dict[str, Any]]:
     return rows
 
 
-def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[dict[str, Any]]:
+def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> Rows:
     """Tables IV ("digits") and V ("census"): a row each for the paper, as published, and repaired.
 
     Keys: row, epsilon (proven; "none" where there is no guarantee), and for each of COLUMNS
@@ -232,7 +232,7 @@ def figure_7(stored: Stored, attribute: int) -> dict[str, list[float]]:
     return {title: np.mean(some, axis=0).tolist() for title, some in pmfs.items() if some}
 
 
-def figure_8(stored: Stored) -> list[dict[str, Any]]:
+def figure_8(stored: Stored) -> Rows:
     """Classifiers of income: trained on real and asked about generated records, and the reverse."""
     rows = []
     for title, key in (*METHODS, ("published DP-GAN", "dp-gan")):
@@ -265,7 +265,7 @@ def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str,
     return found
 
 
-def rates(sweep: Stored, stored: Stored, records: str) -> list[dict[str, Any]]:
+def rates(sweep: Stored, stored: Stored, records: str) -> Rows:
     """Figures 9 and 10 as rows: one a schedule and decay rate; arguments as `figure_9`."""
     return [
         {"schedule": name, **dict(zip(columns, point, strict=True))}
@@ -280,7 +280,7 @@ def mean_score(stored: Stored, key: str, score: str) -> "list[float] | None":
     return np.mean(found, axis=0).tolist() if found else None
 
 
-def ablation_rows(stored: Stored) -> list[dict[str, Any]]:
+def ablation_rows(stored: Stored) -> Rows:
     """Rows of Table IV with an odd score, each beside the runs that change one thing about it.
 
     At each run's end, mean and range over seeds; runs not stored are left out. Keys: run, seeds,

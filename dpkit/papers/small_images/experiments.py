@@ -19,7 +19,7 @@ from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, json_number, read_json, write_json
 from dpkit.metrics.judge import CLASSIFIERS, Judge, Learning, as_images, judge
 from dpkit.papers.experiments.run import Run, as_bytes
-from dpkit.papers.experiments.store import Part, Result, priced
+from dpkit.papers.experiments.store import Part, Result, Values, priced
 from dpkit.papers.small_images import algorithm
 from dpkit.papers.small_images.settings import (
     EVERY,
@@ -172,7 +172,7 @@ class FidCurve(NamedTuple):
 
     def _measured(
         self, gan: Gan, private: Tensor, classifier: Judge, rng: torch.Generator
-    ) -> dict[str, Any]:
+    ) -> Values:
         settings = self.run.settings
         made = algorithm.generate(gan, self.images, settings=settings, rng=rng)
         score = classifier.score(made)
@@ -190,11 +190,11 @@ class FidCurve(NamedTuple):
             "clipped": json_number((seen.norms > bound).float().mean().item()),
         }
 
-    def _spent(self) -> dict[str, Any]:
+    def _spent(self) -> Values:
         """The cost of all steps that were run, including those charged again."""
         return self.prices({"steps": spent(self.run.checkpoint())})
 
-    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+    def prices(self, values: Values) -> Values:
         """Price a run's steps, by the paper's accounting and by proof.
 
         Where the values have a curve, each of its points is priced, too.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.papers.experiments.store import Shown, Stored, joined, mean, seeds, spread
+from dpkit.papers.experiments.store import Rows, Shown, Stored, joined, mean, seeds, spread
 
 Curve = Mapping[str, Sequence[Any]]
 
@@ -63,17 +63,17 @@ def break_off(curve: Curve) -> float | None:
     return epsilon if isinstance(epsilon, float) else None
 
 
-def figure_1(stored: Stored) -> list[dict[str, Any]]:
+def figure_1(stored: Stored) -> Rows:
     """Rows of Figure 1, by clip norm, as in `figure_3`."""
     return _rows(stored, "norm-", lambda settings: settings["clipping"]["max_grad_norm"])
 
 
-def figure_2(stored: Stored) -> list[dict[str, Any]]:
+def figure_2(stored: Stored) -> Rows:
     """Rows of Figure 2, by noise multiplier, as in `figure_3`."""
     return _rows(stored, "noise-", lambda settings: settings["noise_multiplier"])
 
 
-def figure_3(stored: Stored) -> list[dict[str, Any]]:
+def figure_3(stored: Stored) -> Rows:
     """Rows of Figure 3, by capacity.
 
     Args:
@@ -90,7 +90,7 @@ def figure_3(stored: Stored) -> list[dict[str, Any]]:
     return _rows(stored, "capacity-", lambda settings: settings["capacity"])
 
 
-def common(stored: Stored) -> list[dict[str, Any]]:
+def common(stored: Stored) -> Rows:
     """The same of the runs that all figures show; `run` names them: base, non-private, repaired."""
     level = level_of(stored)
     found = {
@@ -125,7 +125,7 @@ def until(stored: Stored, last: int) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _rows(stored: Stored, prefix: str, value: Any) -> list[dict[str, Any]]:
+def _rows(stored: Stored, prefix: str, value: Any) -> Rows:
     shown = cut(stored, prefix)
     level = level_of(shown)
     rows = []
