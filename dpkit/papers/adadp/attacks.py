@@ -24,7 +24,7 @@ from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.recomputed import EXAMPLE_NOISE, EXAMPLE_RATE, EXAMPLE_STEPS
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, AdadpSettings, proven
-from dpkit.papers.targets.target import Target, price
+from dpkit.papers.targets.target import ALIKE, CERTAIN, RATIOS, Target, price
 from dpkit.privacy import NoGuarantee, Release, WithoutReplacementGaussian
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import FixedSizeBatches
@@ -218,9 +218,8 @@ TARGETS: tuple[Target, ...] = (
         trials=TRIALS,
         bound=bounds.distinguished,
         assumes=(
-            "the record is in the first two lots, which happens with chance (600/60,000)^2 and so "
-            "more often than delta, while without it the event never happens, whoever has its "
-            "place: that rules out any finite epsilon under either adjacency",
+            "the record is in the first two lots, which happens with chance (600/60,000)^2 "
+            + CERTAIN,
             "rows are as given after the projection",
         ),
         settings=MAIN,
@@ -295,11 +294,10 @@ TARGETS: tuple[Target, ...] = (
         proven=partial(price, lambda: recomputed.EXAMPLE),
         claimed=4.0,
         charged=recomputed.example_epsilon().epsilon,
-        attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
-        "all noised sums.",
+        attack=f"{RATIOS} noised sums.",
         scores=partial(example_run, lambda: 1 / EXAMPLE_NOISE),
         trials=50_000,
-        assumes=("the record's clipped gradient has the same length in every step",),
+        assumes=(ALIKE,),
         settings=EXAMPLE_SETTINGS,
         scale="paper",
     ),

@@ -26,7 +26,7 @@ from dpkit.papers.dpgan.settings import (
     ungrouped,
 )
 from dpkit.papers.dpgan.variants import sized
-from dpkit.papers.targets.target import KNOWN, Target, price
+from dpkit.papers.targets.target import ALONG, KNOWN, MEASURED, Target, price
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.training.types import Gan
@@ -105,10 +105,7 @@ def shuffled(
 SATURATED = (
     "at every step the record's gradient is clipped as at the weights at which it was measured"
 )
-ALONG = (
-    "Knowing all other records, score every release along the record's gradient by its likelihood "
-    "ratio; how far a white image moves a release is measured on the kit's step."
-)
+ATTACK = f"Knowing all other records, {ALONG}; {MEASURED}"
 
 
 def stored(settings: DpganSettings, steps: int) -> dict[str, Any]:
@@ -137,7 +134,7 @@ def variant(name: str, where: str, says: str, settings: DpganSettings, steps: in
         proven=partial(
             price, partial(settings.poisson_ledger, public_size=PRIVATE, steps=steps)
         ),
-        attack=ALONG,
+        attack=ATTACK,
         scores=partial(poisson, settings, steps),
         trials=100_000,
         assumes=(
@@ -225,7 +222,7 @@ TARGETS: tuple[Target, ...] = (
         where="dpkit/papers/dpgan/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
         proven=lambda: price(main_run().repaired),
-        attack=ALONG,
+        attack=ATTACK,
         scores=partial(poisson, REPAIRED, REPAIRED.max_steps),
         trials=100_000,
         assumes=(KNOWN, SATURATED),

@@ -32,7 +32,7 @@ from dpkit.papers.rdp_gan.settings import (
     RdpGanSettings,
     Tuning,
 )
-from dpkit.papers.targets.target import Target, price
+from dpkit.papers.targets.target import ALIKE, CERTAIN, RATIOS, Target, price
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.base import NoGuarantee
@@ -45,11 +45,7 @@ OTHER, OWN = 0, 1  # the pixel of all other records, and the record's
 SEED = 0  # of the weights
 TRIALS = 20  # of an exact attack, in each world
 TUNING = Tuning(factor=0.7, threshold=0.5)  # k and tau of Algorithm 2
-IN_FIRST = (
-    "the record is in the first batch, which happens with chance 64/60,000 and so more often than "
-    "delta, while without it the event never happens, whoever has its place: that rules out any "
-    "finite epsilon under either adjacency"
-)
+IN_FIRST = f"the record is in the first batch, which happens with chance 64/60,000 {CERTAIN}"
 FREE = "which noise comes next follows from the test records with certainty"
 WORST = "the claim is meant for any initial weights: here the generator's last layer is 0"
 
@@ -224,11 +220,10 @@ TARGETS: tuple[Target, ...] = (
         where="kit: dpkit/papers/rdp_gan/repaired.py",
         proven=partial(price, lambda: main_run().repaired),
         claimed=TOTAL,
-        attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
-        "all 5,000 noised sums, at the shift that the kit's own step is seen to have.",
+        attack=f"{RATIOS} 5,000 noised sums, at the shift that the kit's own step is seen to have.",
         scores=whole_repaired_run,
         trials=50_000,
-        assumes=("the record's clipped gradient has the same length in every step",),
+        assumes=(ALIKE,),
         settings={"run": describe(REPAIRED), "records": PUBLIC_SIZE, "weights' seed": SEED},
         scale="paper",
     ),

@@ -34,7 +34,7 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     SmallImagesSettings,
 )
-from dpkit.papers.targets.target import DELTA, KNOWN, Target, price
+from dpkit.papers.targets.target import ALONG, DELTA, KNOWN, MEASURED, Target, price
 from dpkit.privacy import Adjacency, Guarantee, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
@@ -175,7 +175,7 @@ def shuffled(name: str, says: str, noise: float, epochs: int, trials: int) -> Ta
         charged=spent(noise, epochs),
         proven=partial(passes, noise, epochs),
         attack="Knowing all other records, score every pass along the record's gradient by its "
-        "likelihood ratio; how far a white image moves a release is measured on the kit's step.",
+        f"likelihood ratio; {MEASURED}",
         scores=partial(passes_seen, noise, epochs),
         trials=trials,
         assumes=(
@@ -220,8 +220,7 @@ def mean_clipped(name: str, says: str, run: BeaulieuJones, **more: Any) -> Targe
         where=BEAULIEU,
         charged=epsilon(run.claimed_ledger()),
         proven=lambda: rdp.epsilon(run.worst_case_ledger(), delta=DELTA),
-        attack="Knowing all other records, whose mean gradient lies opposite, score every release "
-        "along the record's gradient by its likelihood ratio.",
+        attack=f"Knowing all other records, whose mean gradient lies opposite, {ALONG}.",
         scores=scores,
         assumes=(
             KNOWN,
@@ -257,8 +256,7 @@ def xie(name: str, says: str, *, size: int, iterations: int, trials: int) -> Tar
         where=SCRIPT,
         claimed=run.published_epsilon(),
         proven=partial(price, ledger),
-        attack="Knowing all other records, score every release along the record's gradient by its "
-        "likelihood ratio.",
+        attack=f"Knowing all other records, {ALONG}.",
         scores=scores,
         trials=trials,
         assumes=(
@@ -318,8 +316,8 @@ TARGETS: tuple[Target, ...] = (
         where="dpkit/papers/small_images/settings.py: REPAIRED",
         claimed=REPAIRED.target_epsilon,
         proven=lambda: price(main_run().repaired),
-        attack="Knowing all other records, score every release along the record's gradient; how "
-        "far a white image moves a release is measured on the kit's step.",
+        attack="Knowing all other records, score every release along the record's gradient; "
+        f"{MEASURED}",
         scores=lambda rng, trials: runs.sorted_runs(
             rng,
             trials,

@@ -15,7 +15,7 @@ from scipy.special import ndtri_exp
 from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.common import checks
-from dpkit.papers.targets.target import Target, price
+from dpkit.papers.targets.target import ALIKE, RATIOS, Target, price
 from dpkit.privacy import Gaussian, Release, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Adjacency, Floats
@@ -178,11 +178,10 @@ TARGETS: tuple[Target, ...] = (
         "1/1,000.",
         where="kit: dpkit/training/batches.py",
         proven=partial(price, _poisson(0.6, 1 / 1_000, 1_000)),
-        attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
-        "all noised sums.",
+        attack=f"{RATIOS} noised sums.",
         scores=partial(runs.poisson, shift=1 / 0.6, rate=1 / 1_000, steps=1_000),
         trials=50_000,
-        assumes=("the record's clipped gradient has the same length in every step",),
+        assumes=(ALIKE,),
         settings={"noise_multiplier": 0.6, "rate": 1 / 1_000, "steps": 1_000},
     ),
     _target(

@@ -18,6 +18,14 @@ Version = Literal["published", "repaired", "mechanism"]
 VERSIONS: tuple[str, ...] = get_args(Version)
 # Of most attacks
 KNOWN = "the attacker knows the other records and sees every release"
+ALIKE = "the record's clipped gradient has the same length in every step"
+ALONG = "score every release along the record's gradient by its likelihood ratio"
+MEASURED = "how far a white image moves a release is measured on the kit's step."
+RATIOS = "The attacker knows all other gradients and adds up the log likelihood ratios of all"
+CERTAIN = (
+    "and so more often than delta, while without it the event never happens, whoever has its "
+    "place: that rules out any finite epsilon under either adjacency"
+)
 DELTA = 1e-5
 
 
