@@ -16,9 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from dpkit.common import checks, files, records
-from dpkit.privacy import SampledGaussian, pld, rdp
-from dpkit.privacy.ledger import Release, Releases
-from dpkit.privacy.mechanisms import Mechanism
+from dpkit.privacy import Mechanism, Release, Releases, SampledGaussian, pld, rdp
 
 Cause = Literal[
     "sensitivity",

@@ -32,8 +32,7 @@ from dpkit.synthesizers.jitter import Jitter
 from dpkit.synthesizers.random_features import FeaturesSettings
 from dpkit.synthesizers.warm_gan import step as warm
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated, large
-from dpkit.training.networks import Conditional, mlp
-from dpkit.training.types import Data, Gan
+from dpkit.training import Conditional, Data, Gan, mlp
 
 SHAPE = (1, 28, 28)
 BRIEF = 5  # steps of a training that only shows that it runs

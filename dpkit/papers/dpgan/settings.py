@@ -10,13 +10,9 @@ from math import log, sqrt
 
 from dpkit.common import checks
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, biases_together, is_bias
-from dpkit.privacy import calibrate
+from dpkit.privacy import GroupedGaussian, Mechanism, NoGuarantee, Release, calibrate
 from dpkit.privacy import moments as accountant
 from dpkit.privacy.clipping import GroupClipping, Unclipped
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.base import NoGuarantee
-from dpkit.privacy.mechanisms.sampled_gaussian import GroupedGaussian
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     Assuming,

@@ -18,9 +18,8 @@ from dpkit.common.files import cache_dir
 from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, write_bytes
 from dpkit.papers.experiments.store import Part, Result, Values, part_name
-from dpkit.training.checkpoint import Checkpoints
+from dpkit.training import Checkpoints, train
 from dpkit.training.device import device_label, device_named, generator_on
-from dpkit.training.loop import train
 from dpkit.training.types import Data, Model, R, TrainingSettings
 
 CPU = torch.device("cpu")

@@ -13,8 +13,7 @@ import torch
 
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import GradientNoise, RdpGanSettings, Tuning
-from dpkit.privacy.accountants.filters import RenyiFilter
-from dpkit.privacy.mechanisms import Gaussian, Mechanism
+from dpkit.privacy import Gaussian, Mechanism, RenyiFilter
 from dpkit.privacy.sampling import mechanism, sample_rate
 from dpkit.privacy.schedules import Constant
 from dpkit.training.batches import Rows, batches

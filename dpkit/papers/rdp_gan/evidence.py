@@ -18,10 +18,8 @@ from dpkit.papers.rdp_gan.settings import (
     RdpGanSettings,
 )
 from dpkit.privacy.schedules import Constant
+from dpkit.training import Data, Gan, generator_on, train
 from dpkit.training.batches import batches
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.types import Data, Gan
 
 Batch = tuple[Tensor, Tensor]
 SEED = 0

@@ -57,8 +57,7 @@ from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant
 from dpkit.synthesizers import marginals
-from dpkit.training.networks import called_real
-from dpkit.training.types import Data, Gan, Record
+from dpkit.training import Data, Gan, Record, called_real
 
 Generated = tuple[np.ndarray, np.ndarray]  # records, and the labels they were asked for
 CURVE_EVERY = 50  # iterations between two points of an accuracy's curve

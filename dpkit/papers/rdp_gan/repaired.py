@@ -13,9 +13,8 @@ from dpkit.papers.rdp_gan.settings import (
     RdpGanSettings,
     Tuning,
 )
+from dpkit.privacy import Gaussian, Release
 from dpkit.privacy.accountants.filters import RenyiFilter, best_order
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.sampling import PoissonSampling, mechanism
 from dpkit.privacy.schedules import (
     Constant,

@@ -15,10 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.privacy.accountants import pld
+from dpkit.privacy import Guarantee, Mechanism, Release, pld
 from dpkit.privacy.calibrate import FAR, Accountant, log_over
-from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.base import Floats
 from dpkit.privacy.schedules import Schedule, noise_ledger, values
 

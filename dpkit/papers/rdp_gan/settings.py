@@ -9,10 +9,8 @@ from statistics import fmean
 from typing import ClassVar
 
 from dpkit.common import checks
-from dpkit.privacy import pld
+from dpkit.privacy import NoGuarantee, Release, pld
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import PoissonSampling, Sampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant, Schedule, noise_ledger
 from dpkit.training.optimizers import Adam
