@@ -122,8 +122,7 @@ def exact_mean_cosine(values: Sequence[float], noise_stds: Sequence[float]) -> f
     """
     f, sigma = _arrays(values, noise_stds)
     # Of log u: outside lies less than 1e-16
-    ends = -math.log(math.hypot(1, *sigma)) - 40, 40
-    log_u = np.arange(*ends, STEP)
+    log_u = np.arange(-math.log(math.hypot(1, *sigma)) - 40, 40, STEP)
     u = np.exp(log_u)[:, None]
     widths = 1 + 2 * (u * sigma) ** 2  # (points, coordinates)
     squares = (f**2 / widths).sum(axis=1)

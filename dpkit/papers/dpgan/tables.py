@@ -153,8 +153,7 @@ def _row(runs: list[Mapping[str, Any]], score: str) -> dict[str, Any]:
     of the batches that were drawn, under `adjacency`.
     """
     some = runs[0] if runs else {}
-    missing = [one for one in runs if score not in one]
-    if missing:
+    if any(score not in one for one in runs):
         names = sorted(name for name, value in some.items() if isinstance(value, float))
         raise ValueError(f"score must be one of {', '.join(names)}, got {score!r}")
     return {

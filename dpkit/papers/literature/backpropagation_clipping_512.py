@@ -13,8 +13,7 @@ SAID = 0.2155966  # rho + 2 sqrt(rho ln(1 / DELTA)) of all layers and epochs
 
 def epsilon(factor: float = BATCH) -> float:
     """Exact, under add-remove, where the noise is `factor` times too small for its charge."""
-    noise_multiplier = 1 / math.sqrt(2 * RHO) / factor
-    release = Release(Gaussian(noise_multiplier), LAYERS * EPOCHS)
+    release = Release(Gaussian(1 / math.sqrt(2 * RHO) / factor), LAYERS * EPOCHS)
     return gdp.epsilon([release], delta=DELTA).epsilon
 
 
