@@ -204,7 +204,7 @@ EXAMPLE_SETTINGS = {
     "steps": EXAMPLE_STEPS,
 }
 
-TARGETS: tuple[Target, ...] = (
+TARGETS = (
     Target(
         id="adadp/published",
         says="The main run on MNIST: clipping and noise follow the history of raw gradients.",

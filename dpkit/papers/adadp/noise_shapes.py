@@ -5,12 +5,11 @@ keep. Noise always fits the clipping: 1 / sqrt(sum s_i^2 / sigma_i^2) is the noi
 al. 2019, AdaDP, Lemma 1), and a step on a Poisson batch costs as much as `SampledGaussian` of that
 multiplier, as long as no raw gradient steers the shape.
 
-DpOpt's noise has deviations that minimise its expected harm, by projected gradient descent. Xiang,
-Yang and Li 2019, "Differentially-private deep learning from an optimization perspective" (INFOCOM),
-give each coordinate of the gradient its own deviation sigma_i. As far as is known to us, they
-minimise the weighted distortion sum w_i sigma_i, w_i the slope of the cost, while the difference D
-that a record makes satisfies sum D_i^2 / sigma_i^2 <= 1 / z^2, by 50 steps of projected gradient
-descent. AdaDP compares with it (Xu et al. 2019, section IV-B).
+DpOpt (Xiang, Yang and Li 2019, "Differentially-private deep learning from an optimization
+perspective", INFOCOM) gives each coordinate of the gradient its own deviation sigma_i. As far as is
+known to us, it minimises the weighted distortion sum w_i sigma_i, w_i the slope of the cost, while
+the difference D that a record makes satisfies sum D_i^2 / sigma_i^2 <= 1 / z^2, by 50 steps of
+projected gradient descent. AdaDP compares with it (Xu et al. 2019, section IV-B).
 
 The kit's readings and departures:
 
@@ -244,7 +243,7 @@ class RawHistory(Remembering):
     local clipping, so that no guarantee covers a run (`adadp/raw-history-leak`).
 
     Args:
-        parameters, noise_multiplier, max_grad_norm: trainable tensors, z and C (`NoiseShape`);
+        parameters, noise_multiplier, max_grad_norm: as `NoiseShape`;
             the norm is of the steps before the switch.
         bound_factor, decay, threshold, of, spread: as `settings.Published`, `of` for its history.
         scale: factor of line 13's noise: sqrt(lot) where each example gets it.
@@ -312,7 +311,7 @@ class ReleasedHistory(Remembering):
     Everything is post-processing of released sums.
 
     Args:
-        parameters, noise_multiplier, max_grad_norm: trainable tensors, z and C (`NoiseShape`).
+        parameters, noise_multiplier, max_grad_norm: as `NoiseShape`.
         decay, range_factor: as `settings.Repaired`, decay in [0, 1].
         lot: expected batch size, which the sums are divided by.
     """
@@ -361,7 +360,7 @@ class OptimisedNoise(Remembering):
     """DpOpt's noise: less of it on coordinates along which the cost is steep.
 
     Args:
-        parameters, noise_multiplier, max_grad_norm: trainable tensors, z and C (`NoiseShape`).
+        parameters, noise_multiplier, max_grad_norm: as `NoiseShape`.
         decay: as `settings.Optimised`, decay in [0, 1].
     """
 

@@ -45,7 +45,7 @@ class Flat:
     max_grad_norm: float
 
     def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
-        """The noise shape of a network with these parameters."""
+        """The network's noise shape."""
         from dpkit.papers.adadp.noise_shapes import NoiseShape
 
         return NoiseShape(parameters, noise_multiplier=settings.noise_multiplier, **vars(self))
@@ -77,7 +77,7 @@ class Published:
     noise_on: Literal["sum", "example"] = "sum"
 
     def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
-        """The noise shape of a network with these parameters."""
+        """The network's noise shape."""
         from dpkit.papers.adadp.noise_shapes import RawHistory
 
         own = {**vars(self), "of": self.history, "scale": self.more_noise(settings.lot)}
@@ -104,7 +104,7 @@ class Repaired:
     range_factor: float = 4.0
 
     def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
-        """The noise shape of a network with these parameters."""
+        """The network's noise shape."""
         from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
         own = {**vars(self), "lot": settings.lot}
@@ -124,7 +124,7 @@ class Optimised:
     decay: float = 0.99
 
     def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
-        """The noise shape of a network with these parameters."""
+        """The network's noise shape."""
         from dpkit.papers.adadp.noise_shapes import OptimisedNoise
 
         return OptimisedNoise(

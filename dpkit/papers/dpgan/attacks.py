@@ -148,7 +148,7 @@ def variant(name: str, where: str, says: str, settings: DpganSettings, steps: in
 
 PASSES = AFTER // BATCHES  # whole ones
 
-TARGETS: tuple[Target, ...] = (
+TARGETS = (
     Target(
         id=f"{PAPER}/published",
         says="The published MNIST run with all optimisations: 16 of its 16.3 passes over shuffled "

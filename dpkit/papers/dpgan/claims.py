@@ -250,7 +250,7 @@ def sure_at_least(score: float) -> float:
     return (1 + score / MOST) / 2
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     *(
         claim(
             f"noise-from-budget-{name}",

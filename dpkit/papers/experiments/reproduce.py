@@ -149,11 +149,11 @@ def reproduce(
         executor: computes the parts, each by a worker on one thread (see `sweep`).
 
     Yields:
-        for each part its stored file ("record") and a line about it ("summary").
+        a `Row` for each part.
 
     Raises:
         ValueError: no such table, scale, part or executor; or a part is stored with other settings.
-        PartsFailed: at the end; some parts could not be computed.
+        PartsFailed: at the end.
     """
     checks.whole(1, seeds=seeds)
     checks.one_of(SCALES, scale=scale)
@@ -191,7 +191,7 @@ def everything(
     Yields: as `sweep`.
 
     Raises:
-        PartsFailed: at the end; some parts could not be computed, and all others are stored.
+        PartsFailed: at the end.
     """
     shown = progress if executor == "serial" else silent
     todo = [
@@ -226,11 +226,10 @@ def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
         executor: "serial", "processes:4" or "dask://host:port", the address of a Dask scheduler.
 
     Yields:
-        for each part its stored file ("record"), its paper and table ("table"), and a line about
-        it ("summary").
+        a `Row` for each part, with its paper and table ("table").
 
     Raises:
-        PartsFailed: at the end; some parts could not be computed.
+        PartsFailed: at the end.
         ValueError: executor is none of these, or parts wait for each other in a circle.
         OSError: no scheduler answers at the address.
     """

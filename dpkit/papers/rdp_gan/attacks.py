@@ -201,7 +201,7 @@ def _values(name: str, moved: float, **fields: Any) -> Target:
     )
 
 
-TARGETS: tuple[Target, ...] = (
+TARGETS = (
     _exact(
         "published",
         SETTINGS,

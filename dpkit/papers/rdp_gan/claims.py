@@ -140,7 +140,7 @@ def _evidence(
     return Evidence(f"{PAPER}/{name}", given | inputs, measure, scale="reduced")
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     claim(
         "loss-noise-changes-nothing",
         "text: section III-B, eq. 8 and Algorithm 1, line 9 (line 10 updates by eqs. 9 and "

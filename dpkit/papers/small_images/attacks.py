@@ -278,7 +278,7 @@ def xie(name: str, says: str, *, size: int, iterations: int, trials: int) -> Tar
 BATCH_OF_100 = BeaulieuJones(batch_size=100, epochs=1)
 SQUARED = BeaulieuJones(epochs=1, noise_times_norm_squared=True)
 
-TARGETS: tuple[Target, ...] = (
+TARGETS = (
     replace(
         shuffled(
             "published",

@@ -168,7 +168,7 @@ def xie(noise_std: int) -> Claim:
 BEAULIEU = (
     EARLIER + "Beaulieu-Jones et al.; their code: dp_gan.py, custom_keras/noisy_optimizers"
 )
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS = (
     *(at_40_epochs(noise) for noise in FIGURE_2),
     claim(
         "shuffled-against-poisson",

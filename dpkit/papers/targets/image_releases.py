@@ -126,7 +126,7 @@ def _target(name: str, asked: Any, **rest: Any) -> Target:
     )
 
 
-TARGETS: tuple[Target, ...] = (
+TARGETS = (
     _target(
         "class-moments",
         moments_settings,

@@ -155,7 +155,7 @@ def _shuffled(name: str, noise_multiplier: float, batches: int, **fields: Any) -
     return _target(name, charged, **(common | fields))
 
 
-TARGETS: tuple[Target, ...] = (
+TARGETS = (
     _shuffled("shuffled-1000-batches", 0.6, 1_000),
     _shuffled("shuffled-10000-batches", 0.5, 10_000),
     _shuffled(

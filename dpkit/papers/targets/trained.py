@@ -127,7 +127,7 @@ def _target(name: str, run: TrainedRun, **rest: Any) -> Target:
 
 
 _one_run = partial(_target, bound=one_run.one_run, independent=False, assumes=(COINS,))
-TARGETS: tuple[Target, ...] = (
+TARGETS = (
     _one_run(
         "dirac-canaries",
         CANARIES,

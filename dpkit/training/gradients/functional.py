@@ -109,7 +109,7 @@ class Functional:
             )
 
     def norms(self) -> Tensor:
-        """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
+        """As `PerExample.norms`."""
         self._norms.clear()
         for gradients in self.each():
             self._norms.append(torch.stack([lengths(g) for g in gradients]))
@@ -118,7 +118,7 @@ class Functional:
         return torch.cat([nothing, *self._norms], 1)
 
     def weighted_sum(self, weights: Tensor) -> list[Tensor]:
-        """The sum over examples of weight times gradient (see `PerExample`).
+        """As `PerExample.weighted_sum`.
 
         Raises:
             UnsupportedLayer: gradients differ from those of the norms, as the network draws random
@@ -150,7 +150,7 @@ class Functional:
         return [total.to(p.dtype) for total, p in zip(sums, parameters, strict=True)]
 
     def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        """The sum over examples of gradients within bounds (see `PerExample`)."""
+        """As `PerExample.clamped_sum`."""
         sums = [widened(torch.zeros_like(bound)) for bound in bounds]
         whole = torch.ones(len(self.inputs[0]), dtype=torch.bool, device=bounds[0].device)
         start = 0

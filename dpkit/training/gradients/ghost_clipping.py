@@ -126,7 +126,7 @@ class Gradients:
         return [one.biases() for one in self.layers]
 
     def norms(self) -> Tensor:
-        """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
+        """As `PerExample.norms`."""
         norms: list[Tensor] = []
         for one, bias in zip(self.layers, self._biases, strict=True):
             if not one.passes:  # it did not run
@@ -139,7 +139,7 @@ class Gradients:
         return torch.stack(norms)
 
     def weighted_sum(self, weights: Tensor) -> list[Tensor]:
-        """The sum over examples of weight times gradient (see `PerExample`)."""
+        """As `PerExample.weighted_sum`."""
         sums: list[Tensor] = []
         weights = layers.counting(weights)
         own = self
@@ -163,7 +163,7 @@ class Gradients:
         return sums
 
     def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        """The sum over examples of gradients within bounds (see `PerExample`)."""
+        """As `PerExample.clamped_sum`."""
         own = dict(zip(map(id, self.parameters), bounds, strict=True))
         whole = torch.ones(self.batch, dtype=torch.bool, device=bounds[0].device)
         sums: dict[int, Tensor] = {}
