@@ -117,7 +117,7 @@ def likelihood_ratio(
     rng: np.random.Generator,
     choosing: float = CHOOSING,
 ) -> LowerBound:
-    """Bound epsilon by one joint test of both error rates, instead of one limit for each.
+    """Bound epsilon by one joint test of both error rates.
 
     Two exact binomial tails, as normal scores, are added with weights that other scores chose
     (proof: `thresholds.joint`). To first order, the weighted sum is the signed root of the
@@ -148,7 +148,7 @@ def gaussian(
     rng: np.random.Generator,
     choosing: float = CHOOSING,
 ) -> LowerBound:
-    """Bound epsilon where the trade-off curve is that of two normals mu deviations apart.
+    """Bound epsilon where the trade-off curve is that of normals mu deviations apart.
 
     mu >= Phi^-1(1 - fpr) - Phi^-1(fnr) (Dong, Roth, Su 2022, eq. 6; Nasr et al. 2023), by the same
     joint test as `likelihood_ratio`, and epsilon at delta is that of the Gaussian mechanism with
@@ -234,7 +234,7 @@ def fewest_draws(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> int | None:
-    """The fewest draws a world, of 2^(k/2), whose `clopper_pearson` is above `epsilon`, or None.
+    """The fewest draws a world, of 2^(k/2), whose `clopper_pearson` exceeds `epsilon`, or None.
 
     A test with that number fixed beforehand would have needed so many; read from the scores, it is
     no test. Draws are taken in their order.
@@ -266,7 +266,7 @@ def fewest_draws(
 
 
 def from_rates(limits: Limits, delta: float) -> Floats:
-    """The larger of both inequalities' epsilons, each the least over the pairs of limits."""
+    """The larger of both inequalities' epsilons, each the least over pairs of limits."""
     with np.errstate(divide="ignore"):
         ways = [
             np.log(np.maximum(1 - one - delta, 0) / other).min(axis=-1)
@@ -283,7 +283,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 
 def _joint(first: Scores, rest: Scores, alpha: float, value: choose.Value) -> float:
-    """The joint test's bound from the rest, at thresholds that the first scores choose."""
+    """The joint test's bound from the rest, at thresholds chosen by the first scores."""
     threshold, weight = choose.threshold_and_weight(first, rest, alpha, value)
     counts = choose.count(rest, np.array([threshold]))
     return _most(value(joint(counts, alpha, np.array([weight]), cells=CELLS)))

@@ -44,7 +44,7 @@ def apart(scores: Floats, included: NDArray[np.bool_]) -> Scores:
 
 
 class Guesses(NamedTuple):
-    """Guesses about the canaries of one run; arrays hold one element for each way of guessing.
+    """Guesses about one run's canaries; arrays hold one element for each way of guessing.
 
     canaries: all that could have been guessed.
     made: guesses.
@@ -59,7 +59,7 @@ class Guesses(NamedTuple):
 def p_value_chosen(
     guesses: Guesses, epsilon: Floats | float, delta: float, *, near: bool = False
 ) -> Floats:
-    """The probability of so many correct guesses, at most; by `near`, a little less than that.
+    """A bound on the probability of so many correct guesses; by `near`, a little less.
 
     Were the number of guesses fixed, it would be beta + 2 m delta alpha (Steinke, Nasr, Jagielski
     2023, Thm 5.2), which rises with epsilon below 1/2: by the derivative of a binomial tail, a term
@@ -102,7 +102,7 @@ def tails_near(
 
 
 def refuted_fdp(guesses: Guesses, mu: float, alpha: float) -> bool:
-    """Return whether so many correct guesses have probability < alpha under Gaussian DP's f, mu.
+    """Whether so many correct guesses have probability < alpha under Gaussian DP's f, mu.
 
     Take a canary at random. With p_i the probability of i correct guesses of c', let right_k = sum
     over i >= k of i p_i / m, the chance that it is guessed correctly and at least k are; and
@@ -179,7 +179,7 @@ def one_run_fdp(
     inside: float = INSIDE,
     outside: float = OUTSIDE,
 ) -> LowerBound:
-    """Bound epsilon by correct guesses, where the trade-off curve is Gaussian (f-DP in one run).
+    """Bound epsilon by correct guesses under a Gaussian trade-off curve (f-DP in one run).
 
     Mahloujifar, Melis, Chaudhuri 2025. Their theorem is for a fixed number of guesses, so it is
     fixed here: 5 % of the canaries each way is near the best from epsilon 1 to 8. The bound assumes
@@ -235,7 +235,7 @@ def split_canaries(
 def _thresholds(
     first: Scores, rest: Scores, delta: float, alpha: float
 ) -> tuple[float, float]:
-    """The numbers of guesses "in" and "out" whose expected bound of the rest is largest."""
+    """The numbers of guesses "in" and "out" of the largest expected bound of the rest."""
     tried = choose.candidates(first)
     tried = tried[np.linspace(0, tried.size - 1, min(EACH * 2, tried.size)).astype(int)]
     tried = np.concatenate([[-np.inf], tried])

@@ -1,4 +1,4 @@
-"""Whole runs seen white box: what the releases say of one record whose gradient the attacker chose.
+"""Whole runs seen white box: the releases of a record whose gradient the attacker chose.
 
 The attacker knows all other records, and who else is in a batch does not matter: their gradients
 have no part along the record's, or are all alike where batches have a fixed size. Of each release
@@ -133,7 +133,7 @@ def left_out(
 def sorted_runs(
     rng: np.random.Generator, trials: int, *, shift: float, rate: float, steps: int
 ) -> Scores:
-    """Scores of runs with Poisson batches, of each release only the cell that it falls into.
+    """Scores of runs with Poisson batches, of each release its cell alone.
 
     They see less than `poisson`, and take no longer for millions of steps: only the number of
     releases in each cell matters, which is drawn at once. Scores are log likelihood ratios of

@@ -1,4 +1,4 @@
-"""An attack's result: a score a trial from each of two worlds, and a lower bound from them."""
+"""An attack's result: a score a trial from each of two worlds, and their lower bound."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -10,7 +10,7 @@ from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Floats
 
 
 class Scores(NamedTuple):
-    """An attack's scores: higher where the attacker is more inclined to believe in the record.
+    """An attack's scores: higher where the attacker sooner believes in the record.
 
     absent: (trials,) of runs, or of canaries in one run, without the record.
     present: (trials,) with it; under replace-one, with the record that took the other's place.

@@ -85,7 +85,7 @@ def watch(
     adjacency: Adjacency,
     confidence: float = 0.95,
 ) -> Iterator[Refutation]:
-    """The state of `refute` again and again, from pairs (absent, present) that need not end.
+    """The state of `refute` again and again, from pairs (absent, present), maybe endless.
 
     Pairs are read in blocks, each a quarter of all before it; ends with the pairs, or with the
     block in which the claim is refuted.

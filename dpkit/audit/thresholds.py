@@ -28,7 +28,7 @@ WEIGHTS = expit(np.linspace(-6, 6, 13))  # tried for the joint test
 
 
 class Counts(NamedTuple):
-    """Errors at each threshold, (thresholds,), and scores in each world; they may be expected."""
+    """Errors at each threshold, (thresholds,), and scores in each world; or expected ones."""
 
     false_positives: Floats
     absent: float
@@ -37,7 +37,7 @@ class Counts(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Upper limits, (..., pairs): with the confidence, both rates are below those of some pair."""
+    """Upper limits, (..., pairs): with the confidence, both rates are below some pair's."""
 
     fpr: Floats
     fnr: Floats
@@ -103,7 +103,7 @@ def joint(counts: Counts, alpha: float, weights: Floats, *, cells: int) -> Limit
 def split(
     absent: ArrayLike, present: ArrayLike, *, share: float, rng: np.random.Generator
 ) -> tuple[Scores, Scores]:
-    """A random share of each world's scores, to choose by, and the others, at least one each."""
+    """A random share of each world's scores to choose by, and the others, one at least."""
     share = checks.between(0, 1, choosing=share)
     check_rng(rng)
     first, rest = [], []
@@ -134,7 +134,7 @@ def threshold(first: Scores, rest: Scores, z: float, value: Value) -> float:
 def threshold_and_weight(
     first: Scores, rest: Scores, alpha: float, value: Value
 ) -> tuple[float, float]:
-    """The threshold and the weight whose joint limits should prove most of the rest."""
+    """Threshold and weight whose joint limits should prove most of the rest."""
     tried = candidates(first)
     counts = expected(first, rest, tried)
     few = [value(separate(counts, z)).argmax() for z in DEPTHS * quantile(alpha)]
@@ -148,7 +148,7 @@ def threshold_and_weight(
 
 
 def candidates(scores: Scores) -> Floats:
-    """Thresholds at ranks in even ratios from both ends, and one that no score exceeds."""
+    """Thresholds at ranks in even ratios from both ends, and one above all scores."""
     pooled = np.sort(np.concatenate(scores))
     ranks = np.unique(np.geomspace(1, max(pooled.size, 1), RANKS).round().astype(int))
     ends = [pooled[ranks - 1], pooled[pooled.size - ranks]] if pooled.size else []

@@ -1,4 +1,4 @@
-"""epsilon --curve: a run's epsilon over delta and delta over epsilon, as CSV and as a picture."""
+"""epsilon --curve: epsilon over delta and delta over epsilon, as CSV and picture."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""data: which data sets are here, how to get one, and whether they are what they should be."""
+"""data: which data sets are here, how to get one, and whether they are intact."""
 
 from typing import Annotated, Any
 

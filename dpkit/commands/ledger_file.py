@@ -234,7 +234,7 @@ def _torch_content(file: Path) -> Any:
 
 
 def _opacus(name: str, content: Any) -> Iterator[_Row]:
-    """The rows of the one accountant's state that is in the content, at whatever depth."""
+    """The rows of the accountant's state in the content, at whatever depth."""
     found = list(_states(content))
     if len(found) != 1:
         keys = ", ".join(map(str, content)) if isinstance(content, Mapping) else short(content)

@@ -132,7 +132,7 @@ def _images(data: str, *, size: int, channels: int) -> "Images":
 def _gan(
     images: "Images", folders: Sequence[str], *, labels: bool, **settings: Any
 ) -> "PrivateGan":
-    """A GAN with the default networks for such images, of as many classes as folders at least."""
+    """A GAN with default networks for such images, of as many classes as folders at least."""
     from dpkit.private.gan import PrivateGan, initial_weights
     from dpkit.private.image_networks import image_networks
 

@@ -95,7 +95,7 @@ def locked(lock: Path, *, lacking: str, busy: str | None = None) -> Iterator[int
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold what makes `path` to one process of this machine; look again inside whether it is there.
+    """Hold what makes `path` to one process of this machine; look again inside for it.
 
     The others wait. The system takes the lock back from a process that dies. Machines that share a
     folder of results but not the cache do not see each other's locks: both may make the file, which

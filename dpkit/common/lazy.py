@@ -96,7 +96,7 @@ def _defined_in(package: str, value: Any) -> bool:
 
 
 def remedy(module: str) -> str:
-    """Return the command that installs a module: the smallest extra of dpkit that brings it.
+    """Return the command that installs a module, by the smallest extra of dpkit.
 
     pip keeps the installed dpkit, be it from an index, a file or a checkout. A module that no
     extra brings is named itself, in its declared range.

@@ -1,4 +1,4 @@
-"""Rows and images to matplotlib figures, in one style: colour-blind safe, labelled at the line."""
+"""Rows and images as figures of one style: colour-blind safe, labelled at the line."""
 
 import re
 from base64 import b64encode
@@ -77,7 +77,7 @@ def lines(
     y: str,
     y_scale: str = "linear",
 ) -> Axes:
-    """Curves with their names at their right ends, outlined, moved apart where they would overlap.
+    """Curves with outlined names at their right ends, moved apart where they would overlap.
 
     Args:
         ax: drawn on.
@@ -150,7 +150,7 @@ def note(
 
 
 def mark(ax: Axes, x: float, text: str, *, colour: str = "0.4", top: bool = True) -> None:
-    """A dotted vertical line, its name at its left at the top or at its right at the bottom."""
+    """A dotted vertical line, named at its left at the top or its right at the bottom."""
     ax.axvline(x, color=colour, linestyle=":", linewidth=1)
     align: Any = {"ha": "right", "va": "top"} if top else {"ha": "left", "va": "bottom"}
     at, offset = ((x, 1), (-3, -3)) if top else ((x, 0), (4, 4))

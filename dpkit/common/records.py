@@ -1,4 +1,4 @@
-"""Stored results: JSON written by programs only, whole or not at all, with their provenance."""
+"""Stored results: JSON written by programs, whole or not at all, with provenance."""
 
 import json
 import math

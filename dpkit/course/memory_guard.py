@@ -1,4 +1,4 @@
-"""A guard that refuses a cell for which this machine or container has too little memory.
+"""A guard that refuses a cell for which a machine or container has too little memory.
 
 The system kills a kernel that outgrows its container, without a word and with all that was in it.
 `require(400)` before a heavy cell raises a sentence instead.
@@ -17,7 +17,7 @@ class TooLittleMemory(MemoryError):
 
 
 class Memory(NamedTuple):
-    """A limit on memory, the part of it that is left, both in MB (10^6 bytes), and its source.
+    """A limit on memory, what is left of it, both in MB (10^6 bytes), and its source.
 
     Cached files that no process has mapped do not count: the system gives those back.
     """

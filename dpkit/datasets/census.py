@@ -1,4 +1,4 @@
-"""A simulated census: the table that is always there, drawn from a model written down here.
+"""A simulated census: the table that is always there, drawn from a model given here.
 
 No record is a real person's, and no number below was fitted to records or copied from them: they
 are round shares per thousand, from general knowledge of who works as what. Two aims were set: about
@@ -119,7 +119,7 @@ def simulated_census(n: int, *, rng: np.random.Generator) -> "pd.DataFrame":
 
 
 def census(*, split: str = "train", rows: int | None = None) -> "pd.DataFrame":
-    """The simulated census in one fixed draw: 20,000 persons to train on, 10,000 others to test.
+    """The simulated census in one fixed draw: 20,000 persons to train on, 10,000 to test.
 
     Args:
         split: "train" or "test".

@@ -1,4 +1,4 @@
-"""Tables as input of networks and back: one-hot categories, numbers in bins, squares for images.
+"""Tables as networks' input and back: one-hot categories, numbers in bins, squares.
 
 What a column may hold is public, stated beforehand: categories or a range read off records would
 be a release without noise.
@@ -176,7 +176,7 @@ class Binned:
         return np.where(unknown, len(self.labels), found).astype(np.int64)
 
     def column(self, codes: np.ndarray, rng: np.random.Generator | None) -> Any:
-        """The labels of the bins `codes`, int64 (rows,); with `rng`, a uniform value in each bin.
+        """The labels of the bins `codes`, int64 (rows,); with `rng`, uniform values in them.
 
         Values of a whole column are int64 (Int64 where some may be missing), else float64.
         """
@@ -307,7 +307,7 @@ class TableEncoder:
         return self.one_hot(self.codes(frame))
 
     def decode(self, array: Any) -> np.ndarray:
-        """The greatest entry of each column's slice (the first, if several): codes (rows, columns).
+        """The greatest entry of each column's slice (the first of equals): codes (rows, columns).
 
         So a generator's output, seldom one-hot, is decoded too.
 

@@ -317,5 +317,5 @@ class RealFakeSummed:
     fakes_use_private_labels: bool
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        """The rule's own: one record moves one clipped sum, however many gradients it adds up."""
+        """The rule's own: a record moves one clipped sum, however many gradients it adds up."""
         return self.rule.sensitivity(adjacency)

@@ -43,7 +43,7 @@ def profile(
 
 
 def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> Floats:
-    """The least type II error that pairs of (epsilon, delta)-DP allow at each alpha: (alphas,).
+    """The least type II error that (epsilon, delta) pairs allow at each alpha: (alphas,).
 
     Of a ledger's `profile` it is a lower bound on what any test of it has, in both directions; more
     epsilons, up to log(1 / the smallest alpha > 0), make the curve higher, never wrong.

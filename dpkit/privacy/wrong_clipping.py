@@ -28,7 +28,7 @@ class WrongRule(Protocol):
 
 
 def actual_noise_multiplier(rule: WrongRule, noise_multiplier: float) -> float:
-    """The noise multiplier that a run with `rule` really had, where `noise_multiplier` was charged.
+    """The noise multiplier that a run with `rule` had, where `noise_multiplier` was charged.
 
     Noise of deviation noise_multiplier * claimed sensitivity, over the true sensitivity. Both are
     those under add-remove, which mechanisms take as their unit under either adjacency.
@@ -117,7 +117,7 @@ class NoiseOverSqrtBatch(_OfBatch):
 
 @dataclass(frozen=True)
 class TensorsClippedAtGroupBound:
-    """Every tensor of a group clipped apart at the group's bound, charged as if clipped jointly.
+    """Each tensor of a group clipped apart at the group's bound, charged as if jointly.
 
     In the public code of Zhang et al. 2018 (dpGAN), automatic grouping. `GroupClipping` clips the
     group's joint norm, which is what the merged bound is for.

@@ -282,7 +282,7 @@ def data_for(
 def changed(
     rows: Tensor, *, transform: Transform | None, dtype: torch.dtype, whole_numbers: bool
 ) -> Tensor:
-    """A drawn batch's features, in the network's type but for whole numbers that stay."""
+    """A batch's features, in the network's type but for whole numbers that stay."""
     rows = rows if transform is None else transform(rows)
     stays = whole_numbers and not rows.is_floating_point() and rows.dtype != torch.bool
     return rows.long() if stays else rows.to(dtype)
@@ -340,7 +340,7 @@ class Standardised:
 
 @dataclass(frozen=True)
 class NoisyStandardised:
-    """As `Standardised`, by a noisy mean and deviation of each feature, which the budget covers.
+    """As `Standardised`, by each feature's noisy mean and deviation, which the budget covers.
 
         from dpkit.private import NoisyStandardised
 

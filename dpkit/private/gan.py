@@ -416,7 +416,7 @@ def fit_rows(
     budget: Budget | None = None,
     **settings: Any,
 ) -> TableGan:
-    """Train a generator of one-hot rows, float32 (records, sum of sizes), as `PrivateTable` does.
+    """Train a generator of one-hot rows, float32 (records, sum of sizes), for `PrivateTable`.
 
     Arguments, `settings` among them, and errors are those of `PrivateGan` and its fit.
     """

@@ -1,4 +1,4 @@
-"""The step of a private GAN: one release a critic step, all else beside the private data."""
+"""The step of a private GAN: one release a critic step, all else beside the data."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -74,7 +74,7 @@ def moved(
     settings: PlannedGan,
     index: int,
 ) -> Record:
-    """Move the critic as was released, and after every n_critic-th step the generator, averaged.
+    """Move the critic as released, and after every n_critic-th step the generator, averaged.
 
     Args:
         found: what the critic's step released.
@@ -111,7 +111,7 @@ def try_step(
     *conditions: Tensor,
     settings: GanSettings,
 ) -> None:
-    """Try each gradient of a step on copies of the networks: what it raises is raised here.
+    """Try each gradient of a step on copies of the networks, for what it raises.
 
     Args:
         real, fakes, conditions: a few examples, as many fakes, and their labels, if any.

@@ -285,7 +285,7 @@ class Private:
     def _look(
         self, name: Any, of: PerExampleOf, *rows: Tensor, loss: RowLoss | None
     ) -> AbstractContextManager[Any]:
-        """Try all that a step will run, before it is charged: each loss once, then now and then.
+        """Try all that a step will run, before its charge: each loss once, then now and then.
 
         No loss, network or optimiser may read where records lie. `name` is a loss's code, `of`
         gives its gradients, `loss` is the user's own. Returns the watch over the optimiser's step.
@@ -353,7 +353,7 @@ class Private:
 
     @property
     def curves(self) -> pd.DataFrame:
-        """Step, batch size, loss, shares of examples clipped, and of those that counted as zero.
+        """Step, batch size, loss, shares of examples clipped and of those counted as zero.
 
         They are PRIVATE, without noise: do not release them. A stop or a learning rate that
         follows from them makes the statement false, as `statement` says.

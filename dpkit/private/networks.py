@@ -54,7 +54,7 @@ def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
 
 
 def hold(network: nn.Module) -> nn.Module:
-    """The network, its batch normalisation in eval(), where alone `check_network` has taken it."""
+    """The network, batch normalisation in eval(), as alone `check_network` takes it."""
     for module in network.modules():
         if isinstance(module, nn.modules.batchnorm._NormBase):
             module.eval()
@@ -62,7 +62,7 @@ def hold(network: nn.Module) -> nn.Module:
 
 
 def check_optimizer(optimizer: Any, net: nn.Module) -> None:
-    """Refuse what is no optimiser of torch (TypeError), or of another network (ValueError)."""
+    """Refuse what is not torch's optimiser (TypeError) of this network (ValueError)."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(
             f"optimizer must be a torch.optim.Optimizer, got {optimizer!r:.80}: pass "
@@ -128,7 +128,7 @@ def try_step(optimizer: torch.optim.Optimizer) -> None:
 
 
 class Weights:
-    """Notices what moves a network beside its releases: another optimiser, a clamp, an average.
+    """Notices other moves of a network than releases: an optimiser, a clamp, an average.
 
     Honest code does this too: a change is warned about once, and the statement then assumes that
     it was post-processing.
@@ -206,7 +206,7 @@ def check_pair(
     latent_size: tuple[int, ...],
     classes: int | None,
 ) -> tuple[torch.Tensor, ...]:
-    """Try the two networks together on noise and public labels; they stay in evaluation mode.
+    """Try both networks on noise and public labels; they stay in evaluation mode.
 
     Both are on one device; `shape` is of one example, `latent_size` of one latent. Returns four
     examples that the generator made, and their labels, if there are any.

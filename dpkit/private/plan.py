@@ -62,7 +62,7 @@ class Plan:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise on each coordinate of a clipped sum."""
+        """The noise's deviation on each coordinate of a clipped sum."""
         return self.noise_multiplier * self.clipping.sensitivity("add-remove")
 
     def ledger(self, steps: int | None = None) -> list[Release]:

@@ -1,4 +1,4 @@
-"""One release: the batch on hand, losses of one row each, and their clipped and noised gradients.
+"""One release: the batch on hand, losses of one row each, clipped and noised gradients.
 
 All private training goes through `released`.
 """
@@ -52,7 +52,7 @@ class CurrentBatch:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One draw or step at a time, in the process that made this object (else RuntimeError)."""
+        """One draw or step at a time, in the process that made this (else RuntimeError)."""
         if os.getpid() != self._process:
             raise RuntimeError(
                 "a forked process would repeat the noise of its parent's Private; make a new one "
@@ -156,7 +156,7 @@ class RowLoss(nn.Module):
         return self.of_rows(*rows)
 
     def tried(self, batch: CurrentBatch, *rows: Tensor) -> None:
-        """Run on rows of a batch; refuse a loss that takes others, or is of another network.
+        """Run on a batch's rows; refuse a loss that takes others, or of another network.
 
         Raises:
             TypeError: it takes other arguments.
@@ -189,7 +189,7 @@ class RowLoss(nn.Module):
             self._keeps_apart(batch, rows)
 
     def _keeps_apart(self, batch: CurrentBatch, rows: tuple[Tensor, ...]) -> None:
-        """Another record in the first place, or none in the last, moves no other row's loss."""
+        """Another first record, or no last one, moves no other row's loss."""
 
         def run(*some: Tensor) -> Tensor:
             with (

@@ -1,4 +1,4 @@
-"""Synthesizers of images that read the data in one or two noisy releases: what a GAN has to beat.
+"""Synthesizers of images from one or two noisy releases: what a GAN has to beat.
 
 `class_moments` samples Gaussians with each class's noisy moments; `random_features` is DP-MERF's
 release, on which `feature_matching`, which needs torch, trains a generator; `jitter` turns and

@@ -344,7 +344,7 @@ def components_from(
 def partition(
     means: Sequence[NDArray], factors: Sequence[NDArray], components: int
 ) -> Callable[[NDArray, NDArray], NDArray[np.int64]]:
-    """A function of (pixels, labels) that gives each image the nearest of its class's centres.
+    """(pixels, labels) -> for each image the nearest of its class's centres.
 
     The centres are those of k-means on samples of what was released: post-processing. Each image's
     component depends on that image alone.

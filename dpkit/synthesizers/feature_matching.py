@@ -24,7 +24,7 @@ AT_ONCE = 1000  # images generated together
 
 @dataclass(frozen=True)
 class Matching:
-    """Training of the generator: by Adam, whose rate `decay` multiplies after each `every` steps.
+    """The generator's training: by Adam, its rate times `decay` after each `every` steps.
 
     Args:
         steps: on one batch each; the paper's 5 epochs of 60,000 records are 600.
@@ -73,7 +73,7 @@ class FeaturesModel:
 
 
 class Generator(nn.Module):
-    """Two linear layers, then two convolutions, each after an enlargement to twice the size."""
+    """Two linear layers, then two convolutions, each after doubling the size."""
 
     def __init__(self, classes: int, shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ def fit(
     rng: np.random.Generator,
     matching: Matching | None = None,
 ) -> FeaturesModel:
-    """Release the classes' embeddings, and train a generator on them: it costs the release alone.
+    """Release the classes' embeddings; train a generator on them, which costs nothing more.
 
     Arguments and errors as of `random_features.release` and `match`; what `rng` spawns draws
     weights and latents.

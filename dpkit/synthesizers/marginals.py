@@ -1,4 +1,4 @@
-"""A private synthesizer for tables of categories: noisy two-way counts, and a tree drawn from them.
+"""A private synthesizer for tables of categories: noisy two-way counts, and their tree.
 
 Of the family of PrivBayes (Zhang et al. 2017) and MST (McKenna, Miklau, Sheldon 2021): one Gaussian
 release of all two-way counts reads the records; all else is post-processing. Every column depends
@@ -310,7 +310,7 @@ def fit(
 
 
 def pair_counts(codes: ArrayLike, sizes: tuple[int, ...]) -> Floats:
-    """Records in every cell of every pair's table: what noise is added to, shape (cells,).
+    """Records in every cell of every pair's table, before noise, (cells,).
 
     Pairs in the order of `MarginalsSettings.pairs`, each in row-major order. A record is 1 in one
     cell of each pair.

@@ -113,7 +113,7 @@ def release(
 def embedded_sums(
     images: ArrayLike, labels: ArrayLike, *, settings: FeaturesSettings
 ) -> Floats:
-    """Sums of the classes' embeddings without noise, (features, classes): what noise is added to.
+    """Sums of the classes' embeddings before noise, (features, classes).
 
     Raises:
         ValueError: as `release`.

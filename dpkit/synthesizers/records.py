@@ -20,7 +20,7 @@ AT_ONCE = 2**26  # bytes copied together, where records do not lie in order
 
 
 class NoisedRelease:
-    """Settings of a synthesizer that noises sums over its records, under add-remove."""
+    """Settings of a synthesizer that noises sums of records, under add-remove."""
 
     noise_multiplier: float
     sensitivity: Any  # of the sums, in L2 norm
@@ -37,7 +37,7 @@ class NoisedRelease:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise on each number, where there is one release."""
+        """The noise's deviation on each number, where there is one release."""
         return self.noise_multiplier * self.sensitivity
 
     def ledger(self) -> list[Release]:

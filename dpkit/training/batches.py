@@ -1,4 +1,4 @@
-"""The batches of a run: drawn as privacy/sampling.py describes them, with the rows of the data.
+"""The batches of a run: drawn as privacy/sampling.py describes, with the data's rows.
 
 What data `train` refuses is said here, too.
 """

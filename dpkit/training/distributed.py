@@ -1,4 +1,4 @@
-"""Training on several processes (ranks): each clips a share of every batch, then sums are added.
+"""Training on several processes (ranks): each clips a share of every batch; sums are added.
 
 All ranks hold the same networks and draw the same batches, latents and noise from generators in the
 same state. Only `clipped_sum` divides work: of each batch a rank clips its rows, the clipped sums

@@ -26,7 +26,7 @@ def train(
     tf32: bool = False,
     begins: Callable[[], None] | None = None,
 ) -> Iterator[R]:
-    """Train `gan`, or another model, one private release a step, until the steps or the budget end.
+    """Train `gan`, or another model, a private release a step, until steps or budget end.
 
     Args:
         step: a paper's step, called with (gan, features, labels) of one batch and the keywords

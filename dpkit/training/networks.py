@@ -66,7 +66,7 @@ def mlp(
 def halving_critic(
     shape: Sequence[int], filters: Sequence[int], *, bias: bool = True
 ) -> nn.Sequential:
-    """Images of `shape` to scores (batch, 1): 5x5 convolutions of stride 2, then a linear layer.
+    """Images of `shape` to scores (batch, 1): 5x5 convolutions of stride 2, one linear layer.
 
     Nothing is normalised, so that each example has its own gradient.
 

@@ -148,7 +148,7 @@ def source(rng: torch.Generator) -> Callable[[int], Tensor]:
 
 
 def _on_gpu(count: int, *, rng: torch.Generator) -> Tensor:
-    """All in parallel and without a look at any value: where few draws matter, all are made."""
+    """All in parallel, without a look at any value: where few matter, all are drawn."""
     shape = {"generator": rng, "device": rng.device, "dtype": torch.float64}
     draws = torch.randn(count, **shape)
     depth = normals.depths(torch.rand(count, **shape), torch.rand(count, **shape))

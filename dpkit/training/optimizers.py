@@ -152,7 +152,7 @@ def _on_its_way(flag: "torch.Tensor") -> Callable[[], bool]:
 def check_holds(
     optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]
 ) -> None:
-    """Refuse (ValueError) an optimiser that does not move just these, or computes gradients."""
+    """Refuse (ValueError) an optimiser of others than these, or that computes gradients."""
     import torch
 
     if isinstance(optimizer, torch.optim.LBFGS):

@@ -11,7 +11,7 @@ from dpkit.training.device import floats
 
 
 class Model(Protocol):
-    """A named tuple of networks and their optimisers: what a step updates, and a checkpoint keeps.
+    """A named tuple of networks and optimisers: what a step updates and a checkpoint keeps.
 
     Whatever else outlives a step (a history of gradients) is a module's buffer among them.
     """

@@ -1,4 +1,4 @@
-"""Canary gradients, seen white box: in one run each canary is a trial, in many runs each run is.
+"""Canary gradients, seen white box: each canary of one run is a trial, or each of many runs.
 
 A canary is a record with a direction of its own, along which its clipped gradient has the whole
 length C. It is trained on together with ordinary records, through `dpkit.Private` as it is. What is
@@ -37,7 +37,7 @@ RATE = 0.5  # learning rate of SGD; canaries' gradients do not depend on the wei
 
 
 def seed(rng: np.random.Generator) -> int:
-    """A seed for torch, of a run on public data: what an attack trains is no release."""
+    """A seed for torch, of a run on public data: an attack's training is no release."""
     check_rng(rng)
     return int(rng.integers(2**62))
 
@@ -180,7 +180,7 @@ def random_directions(
     max_grad_norm: float = 1.0,
     images: Images | None = None,
 ) -> SeenReleases:
-    """Train once on canaries whose gradients are random directions in the first layer's weights.
+    """Train once on canaries of random gradient directions in the first layer's weights.
 
     Canary i has features a_i and a weight u_i on each hidden unit, both uniform on spheres; its
     loss, 1e6 u_i' W a_i, has the gradient 1e6 v_i, v_i = u_i a_i'. Two directions have a product of
@@ -212,7 +212,7 @@ def random_directions(
 
 
 def final_scores(seen: SeenReleases) -> Scores:
-    """The sum of all releases along each canary; for Dirac canaries the released model suffices.
+    """The sum of releases along each canary; for Dirac canaries the released model suffices.
 
     With noise multiplier z, sampling rate q and T steps it has mean 0 and variance T z^2 without
     the canary, mean T q and variance T (z^2 + q (1 - q)) with it.
@@ -221,7 +221,7 @@ def final_scores(seen: SeenReleases) -> Scores:
 
 
 def release_scores(seen: SeenReleases) -> Scores:
-    """The log likelihood ratio of each canary's releases, as Poisson sampling mixes them."""
+    """Each canary's log likelihood ratio of its releases, mixed by Poisson sampling."""
     return apart(_log_ratios(seen.sums, seen.plan), seen.included)
 
 
@@ -234,7 +234,7 @@ def dp_sgd(
     learning_rate: float,
     rng: torch.Generator,
 ) -> Iterator[Released]:
-    """Train once from `start`, as `Private` does: Poisson batches, one release each, plain SGD.
+    """Train once from `start`, as `Private`: Poisson batches, one release each, plain SGD.
 
     Yields each step's release, when its update is made.
 
@@ -326,7 +326,7 @@ def _trained(
     ordinary, plan = [part[:known] for part in rows], private.plan
 
     def one(batch: Any) -> Tensor:
-        """The noised sum of one step along the canaries, less what is expected of ordinary rows."""
+        """One step's noised sum along the canaries, less what is expected of ordinary rows."""
         before = net.layer.detach().clone()
         known = clipped_sum(partial(per_example, net, itself), *ordinary, rule=plan.clipping)
         of_layer = known.sums[place(net, known.parameters)]

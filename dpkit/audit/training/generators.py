@@ -1,4 +1,4 @@
-"""Attacks on a released generator: who was trained on, from its critic and from what it makes.
+"""Attacks on a released generator: who was trained on, from its critic and its images.
 
 They show how little such attacks find where training is private: far below what is proven, so that
 a low figure of theirs says nothing of a guarantee. The critic's score is that of LOGAN (Hayes et
@@ -59,7 +59,7 @@ def on_half(
     rate: float = 0.1,
     images: Images | None = None,
 ) -> Trained:
-    """Train a small conditional GAN, by `PrivateGan`'s own settings and step, on half the records.
+    """Train a small conditional GAN by `PrivateGan`'s step on half the records.
 
     Args:
         rng: chooses candidates and who is included; draws weights, batches, latents and noise.
@@ -106,14 +106,14 @@ def on_half(
 
 
 def critic_scores(trained: Trained) -> Scores:
-    """The run's own critic's score of each candidate: the higher, the more like its records."""
+    """The critic's score of each candidate: the higher, the more like its records."""
     with torch.no_grad():
         said = scores(trained.critic(trained.features, trained.labels)).double().numpy()
     return apart(said, trained.included)
 
 
 def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) -> Scores:
-    """The distance by which generated images are nearer to each candidate than the reference's.
+    """How much nearer generated images are to each candidate than the reference's.
 
     Args:
         rng: draws latents and labels.

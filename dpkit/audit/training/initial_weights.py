@@ -1,4 +1,4 @@
-"""Worst-case initial weights: the released model alone, trained by DP-SGD, tells of one record.
+"""Worst-case initial weights: the released model alone, by DP-SGD, tells of one record.
 
 DP-SGD's guarantee holds whatever the initial weights are. So the attacker chooses some at which
 all other records are learned already, so that their gradients are next to 0, and the target's
@@ -65,7 +65,7 @@ def blank_target(
 
 
 def final_losses(rng: np.random.Generator, trials: int, *, case: Case, plan: Plan) -> Scores:
-    """Minus the target's loss under the final model, in runs without the target and with it.
+    """Minus the target's loss under the final model, in runs without it and with it.
 
     Each run is DP-SGD by the release of `dpkit.Private`, from the same initial weights.
 

@@ -186,7 +186,7 @@ class _Price(NamedTuple):
     clip_norm: float  # declared distance that adding a record moves the sum by; NaN: none is
 
     def declared_noise(self, releases: Sequence[Noised]) -> float:
-        """Multiplier of a step's noise, by the clip norm; NaN without one, or with many noises."""
+        """Multiplier of a step's noise, by the clip norm; NaN without one, or of many noises."""
         stds = row(releases, "stds").unique().tolist()
         return stds[0] / self.clip_norm / sqrt(len(releases)) if len(stds) == 1 else nan
 

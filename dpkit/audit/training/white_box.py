@@ -1,4 +1,4 @@
-"""A training step seen white box: how far a record moves what is noised, and what else it moves.
+"""A training step seen white box: a record's moves of noised sums, and of all else.
 
 Steps on neighbouring batches have the same weights and draws, and where asked the same noised sums.
 """
@@ -58,7 +58,7 @@ def once(
     rows: int | None = None,
     like: StepTrace | None = None,
 ) -> StepTrace:
-    """Run `step` on a batch from fresh weights: what it noised, every tensor before and after.
+    """Run `step` on a batch from fresh weights: its noised sums, tensors before and after.
 
     Args:
         step: called as `train` calls it: (gan, features, labels, settings=, index=, rng=).
@@ -79,7 +79,7 @@ def once(
     def instead(
         sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]
     ) -> list[Tensor]:
-        """Keeps the sums to be noised; returns those given before where shapes are the same."""
+        """Keeps the sums to be noised; returns those given before where shapes agree."""
         each = [torch.as_tensor(std, dtype=torch.float64).cpu() for std in stds]
         each = [std.expand(total.shape) for std, total in zip(each, sums, strict=True)]
         releases[-1].append(tree_map(torch.clone, Noised([*sums], each, noisy)))
@@ -147,7 +147,7 @@ def statistics(
     trials: int,
     indices: Sequence[int] = (0,),
 ) -> Floats:
-    """A statistic of runs from the same weights, each with other draws and noise, (trials,)."""
+    """A statistic of runs from the same weights with other draws and noise, (trials,)."""
     seeds = rng.integers(1, SEEDS, size=trials).tolist()
     runs = (
         once(step, new_gan, batch, settings=settings, indices=indices, seed=seed)
@@ -157,7 +157,7 @@ def statistics(
 
 
 def _tensors(thing: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
-    """Copies of all tensors and floats in networks, optimisers, containers and attributes."""
+    """Copies of tensors and floats in networks, optimisers, containers, attributes."""
     if isinstance(thing, float):
         yield name, torch.tensor(thing, dtype=torch.float64)
     elif not isinstance(thing, type) and id(thing) not in seen:

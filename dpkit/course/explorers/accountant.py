@@ -23,7 +23,7 @@ HEADINGS = ("accountant", "epsilon", "at least", "what it is")
 
 
 class Accountant(Explorer):
-    """Noise, rate, steps and delta of a run: all accountants side by side, and epsilon by step."""
+    """Noise, rate, steps and delta of a run: all accountants, and epsilon by step."""
 
     title = "What does this run cost?"
     controls: ClassVar = {**run_controls(1.1, 10_000), "delta": DELTA}

@@ -1,4 +1,4 @@
-"""The noise, number of steps or sample rate that meets a target epsilon: by PLD, and by RDP."""
+"""The noise, steps or sample rate that meets a target epsilon: by PLD, and by RDP."""
 
 import math
 from collections.abc import Callable
@@ -284,7 +284,7 @@ def _solved(setting: CalibrationSetting, accountant: Callable[..., Guarantee]) -
 
 @lru_cache(maxsize=64)
 def _by_rdp(setting: CalibrationSetting) -> Solution:
-    """The value that RDP finds: the numbers and the picture's curve ask for some alike."""
+    """The value that RDP finds: numbers and curve ask for some alike."""
     return _solved(setting, rdp.epsilon)
 
 

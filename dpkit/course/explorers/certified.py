@@ -46,7 +46,7 @@ def finding(value: float, pair: tuple[float, float]) -> str:
 
 
 def rdp_by_step(mechanism: Mechanism, counts: Sequence[int], delta: float) -> list[float]:
-    """RDP's epsilon after each of `counts` releases, the least over the accountant's own orders."""
+    """RDP's epsilon after each of `counts` releases, the least over its own orders."""
     orders = rdp.ORDERS
     costs = np.outer(counts, mechanism.rdp(orders))
     epsilons = conversions.named("improved").epsilon(orders, costs, delta)
@@ -59,7 +59,7 @@ def draw_by_step(
     pairs: Sequence[tuple[int, float, float]],
     delta: float,
 ) -> None:
-    """Draw RDP's epsilon by step, and PLD's (steps, lower, upper) after a few numbers of steps."""
+    """Draw RDP's epsilon by step, and PLD's (steps, lower, upper) after a few."""
     few, lower, upper = zip(*pairs, strict=True)
     lines: Any = {"RDP": curve, "PLD": (few, upper)}
     plots.lines(ax, lines, x="steps", y=f"epsilon at delta {short(delta)}")

@@ -61,7 +61,7 @@ WIDE = "style='width:100%;table-layout:fixed;margin:0'"
 
 
 class ClaimsWall(Explorer):
-    """All claims as tiles, coloured by verdict, and the card of one, stated and computed."""
+    """All claims as tiles, coloured by verdict, and one's card, stated and computed."""
 
     title = "What do papers claim, and does it hold?"
 
@@ -263,7 +263,7 @@ def _row() -> Any:
 
 
 def legend(chosen: Sequence[str]) -> str:
-    """The signs' meaning, and the number of chosen claims with each, as HTML."""
+    """Each sign's meaning and number of chosen claims, as HTML."""
     count = Counter(checked(by_id()[one]).verdict for one in chosen)
     parts = (
         f"{tile(verdict)} {count[verdict]} "
@@ -288,7 +288,7 @@ def title_of(found: Verdict) -> str:
 
 
 def wall_of(chosen: Sequence[str], shown: str | None) -> str:
-    """All tiles of the chosen claims, as an HTML table with a row for each paper."""
+    """The chosen claims' tiles, as an HTML table with a row for each paper."""
     rows = []
     for paper, found in by_paper(chosen):
         tiles = (tile(v.verdict, title_of(v), chosen=v.claim.id == shown) for v in found)
@@ -417,7 +417,7 @@ def _small(text: str) -> str:
 
 
 def _link(notebook: str) -> str:
-    """A link to the paper's notebook; only its name under Voila, which serves one page alone."""
+    """A link to the paper's notebook; its name under Voila, which serves one page alone."""
     if not notebook:
         return ""
     alone = os.environ.get("SERVER_SOFTWARE", "").startswith("voila")

@@ -28,7 +28,7 @@ BEFORE, WITHOUT, WITH = "#808080", plots.COLOURS[0], plots.COLOURS[1]
 
 
 class ClippingAndNoise(Explorer):
-    """A batch's gradients, clipped by a rule and noised, with and without one more record.
+    """A batch's gradients, clipped and noised, with and without one more record.
 
     It opens with forty gradients clipped flat at 1, noise multiplier 1.1, a record of length 5.
     """
@@ -162,7 +162,7 @@ class ClippingAndNoise(Explorer):
 
 
 def gradients(batch_size: int) -> np.ndarray:
-    """The cloud, the same each time, shape (batch_size, 2): most gradients point one way."""
+    """The cloud, the same each time, (batch_size, 2): most gradients point one way."""
     normal = np.random.default_rng(SEED).standard_normal((batch_size, 2))
     return np.array([0.8, 0.5]) + normal * np.array([0.9, 0.6])
 

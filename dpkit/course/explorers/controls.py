@@ -23,7 +23,7 @@ ROUND = (
 
 
 def round_stops(low: float, high: float, value: float) -> list[float]:
-    """Round numbers from 10^low to 10^high, whole ones if both ends and `value` are, and `value`.
+    """Round numbers from 10^low to 10^high, whole if both ends and `value` are, and `value`.
 
     The ends themselves are among them.
     """
@@ -106,7 +106,7 @@ class RoundSlider(widgets.HBox):
 
 
 def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Make:
-    """A maker of widgets of that kind, `width` pixels wide, with their name beside them."""
+    """A maker of widgets of that kind, `width` pixels wide, named at their side."""
     style = {"description_width": "initial"}
     given = {"description": description, "tooltip": tooltip, "style": style, **traits}
     return lambda: kind(layout=widgets.Layout(width=f"{width}px"), **given)

@@ -53,7 +53,7 @@ class Explorer(widgets.VBox):
     def __init__(
         self, *more: widgets.Widget, controls: Mapping[str, Make] | None = None
     ) -> None:
-        """Args: more, further widgets above the numbers; controls, in place of the class's own."""
+        """Args: more, widgets above the numbers; controls, in place of the class's own."""
         made = self.controls if controls is None else controls
         self.values: dict[str, Any] = {name: make() for name, make in made.items()}
         self.sentence = widgets.HTML()
@@ -153,7 +153,7 @@ class Explorer(widgets.VBox):
             self._follow()
 
     def _follow(self) -> None:
-        """Show the numbers now, the picture soon, and the rest when no more moves come."""
+        """Show the numbers now, the picture soon, the rest when moves end."""
         if self.switch.value:
             self._ask()
             return
@@ -197,7 +197,7 @@ class Explorer(widgets.VBox):
             self.sentence.value = _large(guessed + self.says(self.result))
 
     def _show_numbers(self) -> None:
-        """Show the numbers, or a sentence in their place; never the numbers of other values."""
+        """Show the numbers, or a sentence in their place; never those of other values."""
         try:
             self.result = self.compute(**{name: c.value for name, c in self.values.items()})
             self._tell(self.result)
@@ -269,7 +269,7 @@ class Explorer(widgets.VBox):
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None, **kwargs: Any
     ) -> Any:
-        """The live widget, and its present numbers as static text for where no kernel runs."""
+        """The live widget, and its numbers as static text for where no kernel runs."""
         bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)
         data["text/plain"] = repr(self)

@@ -94,7 +94,7 @@ class GroupDirections(Explorer):
     def compute(
         *, groups: int, noise_multiplier: float, devices: int, noise: str, iterations: int
     ) -> Result:
-        """Epsilon of a run at delta 1e-5, by who counts: `alone`, `charge`, `together`, `pair`.
+        """Epsilon at delta 1e-5, by who counts: `alone`, `charge`, `together`, `pair`.
 
         `alone` is one group's, `charge` that of each group as a release with its own batch, both
         at the noise that is charged; `together` and the certified `pair` (lower, upper) are of all
@@ -214,7 +214,7 @@ def by_iteration(run: Result, iterations: Sequence[int]) -> dict[str, list[float
 
 
 def epsilon(noise_multiplier: float, sample_rate: float, releases: int) -> float:
-    """RDP's epsilon at delta 1e-5 by the classic conversion, the least over the paper's orders."""
+    """RDP's epsilon at delta 1e-5, classic conversion, the least over the paper's orders."""
     orders, costs = _curve(noise_multiplier, sample_rate)
     return float(np.min(rdp.classic(orders, releases * costs, DELTA)))
 

@@ -40,7 +40,7 @@ CONSTANT = (
 
 
 class LossNoise(Explorer):
-    """Noise on a loss of at most C: the paper's formulas, certified bounds, and training itself.
+    """Noise on a loss of at most C: the paper's formulas, certified bounds, training itself.
 
     Certified is a mechanism that publishes the noised losses themselves.
 
@@ -146,7 +146,7 @@ class LossNoise(Explorer):
         }
 
     def says(self, result: Result) -> str:
-        """State the paper's epsilon, that of publishing the losses, and that of training."""
+        """State the epsilons of the paper, of publishing the losses, and of training."""
         theorem = _value(result["theorem_4"], 3)
         return (
             f"Theorem 4 says epsilon {theorem}; publishing the noised losses costs "
@@ -326,7 +326,7 @@ def _draw_by_order(ax: Any, result: Result) -> None:
 
 
 def _log_lines(ax: Any, curves: dict[str, Any], *, x: str, y: str) -> dict[str, str]:
-    """Lines on logarithmic axes, where they are finite and above 0; the colours of those drawn."""
+    """Lines on logarithmic axes, where finite and above 0; the colours of those drawn."""
     drawn: Any = {}
     for name, (xs, ys) in curves.items():
         values = np.array(ys, dtype=np.float64)

@@ -25,7 +25,7 @@ Look = tuple[object, ...]  # all that decides how a part of a frame looks, as ex
 
 
 class Frame:
-    """The frames of a picture's axes, with ticks and names: each drawn again only when it changes.
+    """The frames of a picture's axes, with ticks and names: drawn again only on a change.
 
     They take most of a drawing's time. Areas at the ticks and lines along an axis, which a frame
     should cover, cover the frame here: a draft.
@@ -104,7 +104,7 @@ def _drawn(canvas: FigureCanvasAgg, hidden: Iterable[Artist]) -> Image.Image:
 
 
 def follow(figure: Figure, before: Figure) -> None:
-    """Keep the axes of the picture before, where they fit, and draw its curves in grey.
+    """Keep the last picture's axes, where they fit, and draw its curves in grey.
 
     Axes that move hide what changes; a curve in grey shows it.
     """
@@ -137,7 +137,7 @@ def _ghosts(ax: Axes, old: Axes) -> None:
 
 
 def _kept(new: Limits, old: Limits, scale: str) -> Limits:
-    """The old limits, an end that is outgrown moved on; the new ones where these would be small."""
+    """The old limits, an outgrown end moved on; the new ones where these would be small."""
     log = scale == "log"
     low, high, least, most = (math.log10(one) if log else one for one in (*new, *old))
     room = ROOM * (high - low)

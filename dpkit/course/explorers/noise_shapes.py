@@ -119,7 +119,7 @@ class NoiseShapes(Explorer):
         value_2: float,
         noise_multiplier: float,
     ) -> Result:
-        """The four shapes, each with its price and its mean cosine; and the cosine by power.
+        """The four shapes, each with price and mean cosine; and the cosine by power.
 
         `shapes` are of one release, a record added or removed; `curve` holds the mean cosine of
         noise in proportion to s_i^power for the powers of CURVE, at the same price.

@@ -218,7 +218,7 @@ class PlayTheAttacker(Explorer):
 
 
 def deal(noise_multiplier: float, seed: int) -> Rounds:
-    """Twenty fair coins, and a noisy count for each: the same coins and noise for every width."""
+    """Twenty fair coins and noisy counts: the same coins and noise for every width."""
     rng = np.random.default_rng(seed)
     present = rng.random(ROUNDS) < 0.5
     return Rounds(present, WITHOUT + present + noise_multiplier * rng.standard_normal(ROUNDS))
@@ -268,7 +268,7 @@ def true_epsilon(noise_multiplier: float) -> Guarantee:
 
 @lru_cache(64)
 def needed(noise_multiplier: float) -> int | None:
-    """Rounds after which the best threshold proves half the true epsilon, at its mean counts.
+    """Rounds until the best threshold proves half the true epsilon, at its mean counts.
 
     Clopper-Pearson limits of both error rates, each with half the error, at the best threshold for
     that many rounds, as if it were known. None where a billion are too few.
@@ -338,7 +338,7 @@ def _lesson(result: Result) -> str:
 
 
 def _draw_rounds(ax: Axes, result: Result) -> None:
-    """Both curves, where they help, the number of the present round, and the rounds played."""
+    """Both curves, where they help, the present round's number, and the rounds played."""
     noise, seen, played = result["noise"], result["seen"], len(result["guesses"])
     ends = WITHOUT - WIDE * noise, WITHOUT + 1 + WIDE * noise
     if result["help"]:

@@ -129,7 +129,7 @@ class RepairIt(Explorer):
 def setting(
     *, noise: bool, rate: bool, tensors: bool, fakes: bool, generator: bool
 ) -> tuple[float, float]:
-    """(noise multiplier, sample rate) with these corrections; the generator's has no number."""
+    """(noise multiplier, sample rate) so corrected; the generator's has no number."""
     multiplier = claims.ONE_CLIP if noise else claims.CODE_NOISE
     further = (2 if tensors else 1) * (2 if fakes else 1)
     return multiplier / further, claims.TRUE_RATE if rate else claims.CODE_RATE

@@ -35,7 +35,7 @@ ADAPTIVE = (
 
 
 class Schedules(Explorer):
-    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise of equal cost.
+    """Decay of the noise over a run: its epsilon, and the constant noise of equal cost.
 
     It opens with exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01.
     """
@@ -75,7 +75,7 @@ class Schedules(Explorer):
         sample_rate: float,
         delta: float,
     ) -> Result:
-        """The schedule's noise at each step, its price by RDP and PLD, and a constant like it.
+        """The noise at each step, its price by RDP and PLD, and a constant like it.
 
         Prices are of noise rounded to a few levels: down for upper bounds, up for lower ones, as
         less noise never costs less.
@@ -146,7 +146,7 @@ class Schedules(Explorer):
         return {**result, "along": [(n, *_pair(down[:n], up[:n], rate, delta)) for n in few]}
 
     def draw(self, result: Result) -> plots.Picture:
-        """Draw left the noise of every step, and the constant; right epsilon by step."""
+        """Draw left every step's noise, and the constant; right epsilon by step."""
         noises, steps = result["noises"], result["steps"]
         figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2, **ROOM)
         shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))

@@ -272,7 +272,7 @@ def draw_scores(ax: Axes, result: Result) -> Colours:
 
 
 def draw_by_step(ax: Axes, result: Result) -> Colours:
-    """The chosen epsilon by step, a line for each noise; a dot at the step that is read."""
+    """The chosen epsilon by step, a line for each noise; a dot at the step read."""
     every, end, at = EVERY[result["scale"]], result["end"], result["steps"]
     grid = np.unique([*range(every, end + 1, every), end])
     few = grid[np.unique(np.linspace(0, len(grid) - 1, POINTS).round().astype(int))]
@@ -298,7 +298,7 @@ def draw_by_step(ax: Axes, result: Result) -> Colours:
 
 
 def draw_by_accounting(ax: Axes, result: Result, colours: Colours) -> None:
-    """A line for each run with its three epsilons; grey is the range proven for drawn batches."""
+    """Each run's three epsilons on a line; grey is the range proven for drawn batches."""
     rows: list[ScoreRow] = result["rows"]
     for place, row in enumerate(rows):
         colour = colours.get(row.value, UNSTORED)

@@ -1,4 +1,4 @@
-"""Scores of stored runs joined with three epsilons: the numbers behind `ScoreAgainstEpsilon`.
+"""Stored scores joined with three epsilons: the numbers behind `ScoreAgainstEpsilon`.
 
 Stored runs of Small Images are curves of inception score by step; broken ones are refused.
 """
@@ -117,7 +117,7 @@ def numbers(
     scale: str = "reduced",
     stored: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A figure's runs, read up to one step: scores where they are stored, and three epsilons.
+    """A figure's runs up to one step: scores where stored, and three epsilons.
 
     Args:
         figure: "figure_1" (clip norm), "figure_2" (noise multiplier) or "figure_3" (capacity).
@@ -193,7 +193,7 @@ def _one_pass(noise_multiplier: float) -> float:
 
 
 def _mean(curves: Sequence[ScoreCurve], end: int) -> ScoreCurve:
-    """The mean over seeds, at the steps up to `end` that all of them were judged at."""
+    """The mean over seeds, at the steps up to `end` at which all were judged."""
     points = [dict(zip(one.steps, zip(*one[1:], strict=True), strict=True)) for one in curves]
     steps = [
         step for step in curves[0].steps if step <= end and all(step in p for p in points)
@@ -218,7 +218,7 @@ def _row(run: Planned, curves: Sequence[ScoreCurve], at: int) -> ScoreRow:
 
 
 def loaded(scale: str) -> dict[str, Any]:
-    """All stored parts of the figures, shared ones too, by name; empty where there are none.
+    """All stored parts of the figures, shared ones too, by name; empty for none.
 
     Raises:
         ValueError: a file is not whole JSON.

@@ -151,7 +151,7 @@ def draw(kind: str, noise_multiplier: float, batches: int, seed: int) -> DrawnBa
 
 
 def largest_is_the_records(noise_multiplier: float, batches: int) -> float:
-    """Chance that 2 + noise is the largest of `batches` sums whose others are noise alone."""
+    """Chance that 2 + noise is the largest of `batches` sums, the others noise alone."""
     z = np.linspace(-8, 8, POINTS)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     below = ndtr(z + 2 / noise_multiplier) ** (batches - 1)

@@ -36,7 +36,7 @@ MEASURED = (
 
 
 class TradeOff(Explorer):
-    """Noise, rate and steps of a run, and a point (alpha, beta), possible to attackers or not.
+    """A run's noise, rate and steps, and a point (alpha, beta), possible to attackers or not.
 
     It opens with 10,000 steps at sample rate 0.01, noise multiplier 2; alpha 0.1, beta 0.85.
     """

@@ -66,7 +66,7 @@ def new(settings: Any) -> Callable[[], algorithm.AdadpClassifier]:
 
 
 def noise_in_second_step(one: StepTrace) -> float:
-    """Whether the second step has noise at the record's coordinate, and none at nobody's: 1 or 0.
+    """1 if the second step has noise at the record's coordinate and none at nobody's, else 0.
 
     Before the switch to local clipping both have noise; after it, neither without the record.
     """
@@ -96,7 +96,7 @@ def widened() -> float:
 
 
 def wider_noise(rng: np.random.Generator, trials: int) -> Scores:
-    """Mean square of the second step's noise, where the record widens it, in usual deviations."""
+    """Mean square of the second step's noise where the record widens it, over the usual."""
 
     def world(extra: Any) -> Floats:
         # In the first lot

@@ -49,8 +49,7 @@ class Pretraining:
 
     Args:
         images: "cifar100", as in the paper, or "cifar10".
-        public: number of CIFAR-10's last training images that are declared public, and learned from
-            with "cifar10"; 0 with "cifar100".
+        public: CIFAR-10's last images, declared public, to learn from; 0 with "cifar100".
         classes: of the images.
         steps, batch_size, rate: of Adam's training.
         seed: of the initial weights, batches, shifts and reflections.
@@ -151,7 +150,7 @@ def pretrained(pretraining: Pretraining) -> Pretrained:
 def learn(
     net: nn.Module, images: Tensor, labels: Tensor, *, pretraining: Pretraining
 ) -> Iterator[float]:
-    """Train a network of uint8 images (n, 3, 32, 32), yielding each batch's cross-entropy."""
+    """Train on uint8 images (n, 3, 32, 32); yield each batch's cross-entropy."""
     optimizer = torch.optim.Adam(net.parameters(), lr=pretraining.rate)
     rate = Linear(pretraining.rate, 0.0, pretraining.steps)
     rng = generator_on(CPU, reproducible_seed=pretraining.seed, stream="pre-training")
@@ -171,12 +170,12 @@ def learn(
 
 
 def as_network_input(images: Tensor) -> Tensor:
-    """Images, uint8 (batch, 3, 32, 32), in [-1, 1], channels side by side in memory: faster."""
+    """uint8 (batch, 3, 32, 32) in [-1, 1], channels side by side in memory: faster."""
     return (images.float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
 
 
 def shifted(images: Tensor, *, rng: torch.Generator) -> Tensor:
-    """Each image shifted by up to four pixels each way, with 0 outside, half of them reflected."""
+    """Images shifted by up to four pixels each way, 0 outside, half of them reflected."""
     n, _, height, width = images.shape
     down, across = torch.randint(2 * SHIFT + 1, (2, n, 1), generator=rng)
     columns = torch.arange(width).expand(n, -1)
@@ -202,7 +201,7 @@ DIMENSIONS, AT_ONCE = 60, 500
 
 
 class AdadpTask(NamedTuple):
-    """Private records to train on, and others to test on: on the CPU, of torch's default type.
+    """Private training records, and a test set: on the CPU, of torch's default type.
 
     data: private: features (records, features), labels, and the declared size.
     test: features (records, features) of the test set.

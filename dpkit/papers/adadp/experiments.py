@@ -52,7 +52,7 @@ def prices(run: Run, values: Values) -> Values:
 
 
 def judged(run: Run, *, watched: bool) -> Result:
-    """A classifier trained, and its accuracy on test images at `POINTS` places along the way.
+    """A classifier's accuracy on test images at `POINTS` places along its training.
 
     The run is on "mnist", "digits" or "cifar10"; if `watched`, Figure 4's quantities are measured.
     """

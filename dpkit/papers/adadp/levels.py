@@ -68,7 +68,7 @@ AnySettings = AdadpSettings | AgdSettings
 def at_level(name: str, level: Level) -> AnySettings:
     """A method of Figure 2 at a level.
 
-    AGD begins with more noise than the others, may end with less, and its filter stops it.
+    AGD begins with more noise than the others and may end with less; its filter stops it.
     """
     settings, z = METHODS[name], level.noise_multiplier
     noise = {"noise_multiplier": z}

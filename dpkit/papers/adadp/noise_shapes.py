@@ -110,7 +110,7 @@ class ScaledClipping:
         return sums, torch.cat(weights, 1)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        """The largest d_i under add-remove, along whose axis a gradient may lie; or twice that."""
+        """The largest d_i under add-remove: a gradient may lie along its axis; or twice that."""
         return moves(max(float(scale.max()) for scale in self.scales), adjacency)
 
     def noise_stds(self, noise_multiplier: float) -> list[Any]:

@@ -56,13 +56,12 @@ def components(
         rows: the private records, numbers of shape (records, pixels); records may be 0. A row with
             an L2 norm above 1 is scaled down to 1.
         k: number of components.
-        noise_multiplier: standard deviation of the noise on each number of A^T A. 0 for none,
-            which is not private.
+        noise_multiplier: the noise's deviation on each number of A^T A; 0 (not private) for none.
         rng: of the noise (`dpkit.privacy.normals.noised`).
 
     Raises:
         ValueError: rows are of another shape or type, hold a number that is NaN or infinite, or are
-            more than 131,072; k is not in 1 .. pixels; noise is neither 0 nor in [1e-9, 1e13].
+            over 131,072; k is not in 1 .. pixels; noise is neither 0 nor in [1e-9, 1e13].
     """
     release(noise_multiplier)
     sums = second_moments(rows)

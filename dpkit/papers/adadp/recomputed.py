@@ -204,7 +204,7 @@ def reduction(*data_sets: str) -> float:
 
 
 def rdp_difference() -> float:
-    """The largest relative difference of Renyi DP between sigma_* 1 and noise shaped to cost it."""
+    """The largest relative gap of Renyi DP between sigma_* 1 and noise shaped to cost it."""
     s, orders = example.SENSITIVITIES, theorems.ORDERS
     shapes = (example.shaped(s, power=p, noise_multiplier=1) for p in example.POWERS.values())
     costs = [DiagonalGaussian(tuple(np.divide(one, s))).rdp(orders) for one in shapes]
@@ -212,7 +212,7 @@ def rdp_difference() -> float:
 
 
 def least_sum_power() -> float:
-    """The power p of s_i for which sigma_i ~ s_i^p has the least sum at one level, to 0.001."""
+    """The p at which sigma_i ~ s_i^p has the least sum at one level, to 0.001."""
     of = partial(example.shaped, example.SENSITIVITIES, noise_multiplier=1)
     return min(np.arange(-1, 1, 0.001).tolist(), key=lambda power: sum(of(power=power)))
 

@@ -200,7 +200,7 @@ class AdadpSettings(ClassifierSettings):
         return self.as_if_public(public_size=public_size, steps=steps)
 
     def as_if_public(self, *, public_size: int, steps: int) -> list[Release]:
-        """The ledger as if the history were public, which Theorem 1 assumes, at its right price."""
+        """The ledger as if the history were public, which Theorem 1 assumes."""
         noise = self.noise_multiplier
         if isinstance(self.noise, Published):
             noise *= self.noise.more_noise(self.lot)
@@ -375,7 +375,7 @@ class AgdSettings(ClassifierSettings):
         return self.budget(public_size=public_size).guarantee()
 
     def steps_allowed(self, *, public_size: int) -> int:
-        """Steps if the noise never falls. Where it does the budget ends sooner, and steps idle."""
+        """Steps if the noise never falls; where it does, the budget ends sooner."""
         budget = self.budget(public_size=public_size)
         first = self.release(0, public_size=public_size)
         steps = int(budget.remaining / float(first.rdp([budget.order])[0]))

@@ -65,7 +65,7 @@ def table_2(seconds: Mapping[str, float]) -> Rows:
 
 
 def levels(stored: Stored) -> Rows:
-    """Final accuracies of a figure's methods, in per cent: a row each, three columns of spreads.
+    """Final accuracies of a figure's methods, in per cent: a row each, three spreads.
 
     Parts by name are those of `experiments.store.load("adadp", "figure_2")`, or figure_3.
     """
@@ -94,7 +94,7 @@ def gains(stored: Stored, figure: str = "figure_2") -> Rows:
 
 
 def table_1(stored: Stored) -> Rows:
-    """Table I: epsilon at which runs first reach an accuracy: printed, by Theorem 1, and proven.
+    """Table I: epsilon at which runs reach an accuracy: printed, by Theorem 1, and proven.
 
     The printed procedure stops by accuracy on test images, which is not charged. `charged` is
     Theorem 1's epsilon without DP-PCA, `proven` the certified one with it, as if AdaDP's history

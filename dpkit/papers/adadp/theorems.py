@@ -40,7 +40,7 @@ def limit_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float:
 
 
 def profile_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float:
-    """The derivative in H of delta at epsilon, Phi(A) - e^eps Phi(A') (eq. 2), as the proof has it.
+    """The slope in H of delta at epsilon, Phi(A) - e^eps Phi(A') (eq. 2), as the proof has it.
 
     The terms with `exponent` have the factor e^(-A^2 / 2) - e^(eps - A'^2 / 2), which is 0 since
     A'^2 = A^2 + 2 eps. So the printed exponent leaves the derivative as it is, and above 0.

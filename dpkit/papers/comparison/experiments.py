@@ -267,7 +267,7 @@ def trained(records: str, *, device: torch.device, progress: Progress = silent) 
 def train_and_store(
     records: str, *, device: torch.device, progress: Progress = silent
 ) -> Result:
-    """Do as `trained`, and write the weights where `feature_classifier` looks for them."""
+    """As `trained`; write the weights where `feature_classifier` looks for them."""
     found = judge(LEARNINGS[records], device=device, progress=progress)
     state = {key: value.cpu().contiguous() for key, value in found.net.state_dict().items()}
     weights = save(state)

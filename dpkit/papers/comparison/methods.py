@@ -46,8 +46,7 @@ class ImageTask(NamedTuple):
     """A data set, a budget and a seed.
 
     data: name of an image set of 28x28 images in ten classes.
-    size: declared number of its training images that are private records; if not all, a public
-        seed draws them.
+    size: declared number of private records; if not all, a public seed draws them.
     epsilon, delta: of all that a method releases, under add-remove adjacency, certified.
     seed: of all draws of a method.
     device_name: auto, cpu or cuda, to train networks.

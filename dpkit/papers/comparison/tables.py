@@ -124,7 +124,7 @@ def accuracies(stored: Stored, *, network: str = "cnn", bench: bool = False) -> 
 
 
 def likeness(stored: Stored, epsilon: float) -> list[Row]:
-    """A row a method: means over seeds of its likeness to real images at an epsilon."""
+    """A row a method: mean likeness to real images at an epsilon."""
     rows = []
     for method, title in TITLES.items():
         found = values(stored, run_name(method, epsilon), "likeness")
@@ -168,7 +168,7 @@ def gains(stored: Stored, *, coverage: float = 0.95) -> list[Row]:
 
 
 def published(data: str) -> list[Row]:
-    """Rows of published figures for a data set, in the order of their accuracy at epsilon 10."""
+    """Published figures for a data set, in the order of their accuracy at epsilon 10."""
     rows = [
         {
             "method": one.method,

@@ -64,7 +64,7 @@ class DpCganSettings:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise on each coordinate of the summed gradient."""
+        """The noise's deviation on each coordinate of the summed gradient."""
         return self.noise_multiplier * self.max_grad_norm
 
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:

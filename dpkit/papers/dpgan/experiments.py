@@ -136,7 +136,7 @@ def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> 
 
 
 def plan_generator(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The published snapshot, whose generator takes no step and learns nothing (reduced: as above).
+    """The published snapshot, whose generator takes no step (reduced: as above).
 
     Arguments as `plan_table_2`.
     """
@@ -255,8 +255,7 @@ def classified(run: Run, gan: Run | None) -> Part:
 
     Args:
         run: its settings are a SemiSupervisedLearning, its size the number of labels.
-        gan: whose images, which are post-processing, cost what it cost; None: the supervised
-            baseline.
+        gan: whose images are post-processing; None: the supervised baseline.
     """
 
     def prices(values: Values) -> Values:

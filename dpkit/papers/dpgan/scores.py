@@ -36,8 +36,7 @@ def js_score(probabilities: ArrayLike) -> tuple[float, float]:
     generated data: it describes a set of images, not its privacy.
 
     Args:
-        probabilities: a discriminator's answer for each image, such as its chance to be real,
-            (images,).
+        probabilities: a discriminator's answers, such as chances to be real, (images,).
 
     Raises:
         ValueError: a probability is not in [0, 1], or there is no image.
@@ -148,7 +147,7 @@ DISCRIMINATING = {
 
 @cache
 def classifier(records: str) -> Judge:
-    """The classifier behind the inception score, in the cache; it learned from all training images.
+    """The classifier behind the inception score, of all training images, in the cache.
 
     There is one for all papers of these images.
     """
@@ -160,8 +159,8 @@ def told_apart(
 ) -> tuple[Tensor, Tensor]:
     """Train a discriminator on half of each set; return its answers on the held-out halves.
 
-    These are its chances to be real, of each held-out real image and of each generated one. Images
-    are (images, channels, height, width); the seed is of its weights and batches.
+    These are an image's chances to be real. Images are (images, channels, height, width); the seed
+    is of weights and batches.
 
     Raises:
         ValueError: there are fewer than two images of a kind.

@@ -160,8 +160,7 @@ def semi_supervised(
         code_size: numbers of a code, standard normal.
         settings: iterations and batch size; batches are drawn with replacement.
         rng: batches.
-        codes_rng: codes. Apart from rng, so that the baseline with the same rng sees the same
-            labelled batches.
+        codes_rng: codes. Apart from rng: the baseline sees the same labelled batches.
 
     Yields:
         an iteration's losses.

@@ -152,7 +152,7 @@ class DpganSettings:
     def noise_stds(
         self, rule: GroupClipping | TensorsClippedAtGroupBound
     ) -> tuple[float, ...]:
-        """Standard deviation of the noise on each tensor's clipped sum, under a step's rule."""
+        """The noise's deviation on each tensor's clipped sum, under a step's rule."""
         noise = self.noise_multiplier / self.noise_divisor
         return tuple(noise * rule.bounds[group] for group in rule.groups)
 
@@ -188,14 +188,12 @@ class DpganSettings:
     def iterations_allowed(self, *, public_size: int) -> int:
         """The iteration at which the code's loop ends and prints its number.
 
-        Its moments accountant adds up all charges; every tenth iteration, delta at the target
-        epsilon is compared with the target delta, and the first test that finds it above ends the
-        run. (The code counts from 0, so it has then made one iteration more than it prints. No cell
-        of Table 7 hinges on that one.)
+        Every tenth iteration its moments accountant compares delta at the target epsilon with the
+        target delta; the first test that finds it above ends the run. (The code counts from 0, so
+        it has then made one iteration more than it prints. No cell of Table 7 hinges on that one.)
 
         Raises:
-            ValueError: no `moments`, so not as published; or as
-                `dpkit.privacy.accountants.moments.exceeded_at`.
+            ValueError: no `moments`, so not as published; or as `moments.exceeded_at`.
         """
         if self.moments is None:
             raise ValueError("moments must be those of the code's accountant, got None")

@@ -124,7 +124,7 @@ def table_9(stored: Stored, *, score: str = "inception") -> Rows:
     """Rows of Table 9: each configuration in each arm, with one run's epsilons (`_row`).
 
     Args:
-        stored: parts by name, of "table_9" and, for the last configuration, of "table_2" together.
+        stored: parts by name, of "table_9" and, for the last configuration, "table_2".
         score: one of the stored scores.
     """
     printed = PRINTED["table_9"] if score == "inception" else {}

@@ -105,7 +105,7 @@ def matched(name: str, *, scale: str) -> DpganSettings:
 
 
 def public_alone(*, scale: str) -> DpganSettings:
-    """The GAN without privacy on public images alone, for as many steps: a warm start, no more."""
+    """The GAN without privacy on public images alone, for as many steps."""
     settings = sized(NON_PRIVATE, scale=scale)
     whole = settings.max_steps // settings.critic_steps
     return replace(settings, warm_start=whole, max_steps=0)

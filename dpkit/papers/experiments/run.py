@@ -35,9 +35,9 @@ class Run(NamedTuple):
     scale, records: further parts of its files' names.
     device_name: auto, cpu or cuda.
     progress: wraps its records, as tqdm does.
-    every: steps between two checkpoints, from which an interrupted run resumes; None stores none.
-        With checkpoints a run draws other batches and noise from its seed (see `Checkpoints`): a
-        stored result is repeated only with `every` as it was, None or not.
+    every: steps between two checkpoints; None stores none. With checkpoints a run draws other
+        batches and noise from its seed (see `Checkpoints`): only with `every` as it was, None or
+        not, is a stored result repeated.
     also: further settings, as JSON values.
     """
 

@@ -25,7 +25,7 @@ def noise_multiplier(weight: float) -> float:
 
 
 def epsilon(weight: float = 1e200) -> float:
-    """Of one step's noised and penalised gradient, in this model of one weight, replace-one; exact.
+    """Of a step's noised and penalised gradient, in this model of one weight, replace-one; exact.
 
     Without a clip it has no bound; inf where the noise is too small to be priced.
     """

@@ -23,7 +23,7 @@ def gradient(real: np.ndarray, fake: np.ndarray, noise: float = 0.0) -> np.ndarr
 
 
 def epsilon() -> float:
-    """inf if the directions for two neighbouring data sets differ, for each shows its data set."""
+    """inf if the directions for two neighbouring data sets differ: each shows its own."""
     one, other = gradient(REAL, FAKE), gradient(OTHER, FAKE)
     cosine = float((one * other).sum() / (np.linalg.norm(one) * np.linalg.norm(other)))
     return math.inf if abs(cosine) < 1 - 1e-9 else 0.0

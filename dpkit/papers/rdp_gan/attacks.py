@@ -50,7 +50,7 @@ WORST = "the claim is meant for any initial weights: here the generator's last l
 
 
 def worst_case(settings: RdpGanSettings) -> Gan:
-    """Networks whose generator draws grey images: its pixels move no weight that leaves them."""
+    """Networks whose generator draws grey: its pixels move no weight that leaves them."""
     gan = algorithm.new_gan(settings, seed=SEED, device=torch.device("cpu"))
     last = [m for m in gan.generator_net.modules() if isinstance(m, nn.Linear)][-1]
     for weights in (last.weight, last.bias):

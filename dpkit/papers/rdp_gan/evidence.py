@@ -139,7 +139,7 @@ def _digits() -> tuple[Data, dict[str, str]]:
 def _states(
     settings: RdpGanSettings, data: Data, steps: int
 ) -> Iterator[tuple[Gan, Batch, int, torch.Generator]]:
-    """The networks before each of `steps` steps, which the caller takes, and their batches."""
+    """The networks before each of `steps` steps (the caller's), and their batches."""
 
     rng = generator_on(data.features.device, reproducible_seed=SEED)
     gan = algorithm.new_gan(settings, seed=SEED, device=data.features.device)
@@ -160,7 +160,7 @@ def _other_way(
     *,
     first: bool = False,
 ) -> Tensor:
-    """The gradient of another step from the same state; `gan` and `rng` are left as they are."""
+    """The gradient of another step from the same state; `gan` and `rng` stay as they are."""
     copy, state = deepcopy(gan), rng.get_state()
     step(copy, *batch, settings=settings, index=index, rng=rng)
     rng.set_state(state)
@@ -185,7 +185,7 @@ def _weights(gan: Gan) -> Tensor:
 
 
 def _share_outside(rows: Tensor, inputs: tuple[Tensor, ...]) -> float:
-    """Norm of the part of `rows` (units, features) outside the span of the inputs, over theirs."""
+    """Share of the norm of `rows` (units, features) outside the span of the inputs."""
     stacked = torch.cat(inputs).double()  # (examples, features)
     _, sizes, axes = torch.linalg.svd(stacked, full_matrices=False)
     basis = axes[sizes > 1e-12 * sizes[0]]  # (rank, features), orthonormal

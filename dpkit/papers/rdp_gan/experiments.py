@@ -430,8 +430,8 @@ def _largest_loss(run: Run) -> Result:
 def plan_ablations(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Odd scores of Table IV, one change at a time (reduced: digits, 40 iterations).
 
-    All are of MNIST, at other scales of the digits; they differ from runs of `plan_runs`, whose
-    arguments they take: `seeds` of each repaired run, and one of the others, which no noise limits.
+    Of MNIST, at other scales of the digits. Arguments as `plan_runs`: `seeds` of each repaired run,
+    and one of the others, which no noise limits.
     """
     made = partial(judged, records="digits", scale=scale, device=device, progress=progress)
     several = (

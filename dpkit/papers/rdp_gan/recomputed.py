@@ -187,7 +187,7 @@ def slope() -> float:
 
 
 def tuning_epsilon() -> float:
-    """Epsilon of releasing the noise scales, for two validation sets that differ in one record.
+    """Epsilon of the noise scales, for two validation sets that differ in one record.
 
     Each set gives its scales with certainty: where they differ, already after the first test of
     10,000 answers, the event "the first set's scales" has probabilities 1 and 0, and
@@ -258,7 +258,7 @@ def other_divergence(order: float, *, sample_rate: float, noise_std: float) -> f
 
 @cache
 def least_room() -> float:
-    """The smallest ratio of eq. 26 before (c) and the exact divergence, over orders and settings.
+    """The least ratio of eq. 26 before (c) and the exact divergence, over orders and settings.
 
     Where the exponent overflows the bound is infinite, and bounds.
     """

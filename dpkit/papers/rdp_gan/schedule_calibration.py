@@ -55,8 +55,8 @@ def initial_noise(
 ) -> Solved:
     """The least start of a noise schedule whose iterations all stay within target_epsilon.
 
-    The start returned was itself priced at or under the target; and its epsilon is within the
-    relative `tolerance` of the target, or a start smaller by no more than that was priced above it.
+    Its epsilon is within the relative `tolerance` of the target, or a start smaller by no more than
+    that was priced above it.
 
     Args:
         target_epsilon: nats, > 0; delta in (0, 1).
@@ -145,9 +145,9 @@ def iterations_within(
 ) -> Solved:
     """The most iterations, up to `most`, of a given noise schedule within target_epsilon in total.
 
-    Their number was itself priced at or under the target; and one iteration more was priced above
-    it, or is beyond `most`, or has a noise multiplier below 1e-9. 0 iterations where already one
-    costs more. A list is a schedule too: `lambda step: noises[step]`, with `most=len(noises)`.
+    One iteration more was priced above it, or is beyond `most`, or has a noise multiplier below
+    1e-9. 0 iterations where already one costs more. A list is a schedule too: `lambda step:
+    noises[step]`, with `most=len(noises)`.
     Other arguments as `initial_noise`.
 
     Raises:

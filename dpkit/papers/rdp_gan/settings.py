@@ -216,7 +216,7 @@ class RdpGanSettings:
         )
 
     def steps_allowed(self, *, public_size: int) -> int:
-        """Discriminator steps: all, once a repaired run's ledger is certified within its target.
+        """Discriminator steps: all, if a repaired run's certified price is within its target.
 
         Raises:
             ValueError: a repaired run would cost more than its target.

@@ -88,7 +88,7 @@ def _section(
     stored: Mapping[str, Stored],
     results: Path | None,
 ) -> dict[str, Any]:
-    """One paper's section; of each verdict its name, its mark, and its number of claims."""
+    """One paper's section; of each verdict name, mark and number of claims."""
     tables = [_table(one, stored[one.table], results) for one in asked]
     verdicts = [check(claim) for claim in paper.CLAIMS]
     count = Counter(one.verdict for one in verdicts)
@@ -131,7 +131,7 @@ def _table(asked: Sweep, stored: Stored, results: Path | None) -> dict[str, Any]
 
 
 def _wanted(asked: Sweep, results: Path | None) -> dict[str, Any]:
-    """The stored parts that this run asked for: not those of more seeds."""
+    """The stored parts that this run asked for."""
     names = {part.name for part in asked.parts()}
     stored = store.load(asked.paper, asked.table, scale=asked.scale, results=results)
     return {name: part for name, part in stored.items() if name in names}
@@ -205,13 +205,13 @@ def grid(shown: Shown, stored: Mapping[str, Stored]) -> PictureGrid:
 
 
 def epsilon(value: Any) -> str:
-    """An epsilon as its cell shows it, rounded upwards: the text of an upper bound is one."""
+    """An epsilon as its cell shows it, rounded upwards."""
     finite = isinstance(value, float) and math.isfinite(value)
     return at_most(value) if finite else text(value)
 
 
 def text(value: Any) -> str:
-    """A value as its cell shows it; "none" where it is infinite: no such guarantee exists."""
+    """A value as its cell shows it; "none" where it is infinite."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, bool):

@@ -109,7 +109,7 @@ def by_eps() -> Curve:
 
 
 def by_norm() -> Curve:
-    """Distances of updates from those at C 1, by clip norm: alike between eps and the gradients."""
+    """Distances of updates from those at C 1, by clip norm."""
     norms = 10.0 ** np.arange(-8, 2.1, 0.5)
     return curve(norms, partial(adam_difference, 1.0), "clip norm", "relative difference")
 

@@ -126,9 +126,9 @@ class FidCurve(NamedTuple):
     def compute(self) -> Result:
         """Train and judge, resume an interrupted run, and return the cost.
 
-        Values: `curve`, a list for each of `COLUMNS`; of the last point the epsilons, and in which
-        sense they hold; `accuracy` of the classifier behind the scores. Gradient norms, losses and
-        scores describe private data; the curve is of the method, and not released with a model.
+        Values: `curve`, a list for each of `COLUMNS`; the last point's epsilons, and in which sense
+        they hold; `accuracy` of the classifier behind the scores. The curve describes private data:
+        it is of the method, and not released with a model.
         """
         run, device = self.run, self.run.device
         classifier = judge(CLASSIFIERS[run.records], device=device, progress=run.progress)

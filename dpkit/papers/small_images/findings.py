@@ -151,8 +151,7 @@ class _Plateaus:
     def seeds_needed(self, difference: float) -> int | None:
         """Seeds of each value that find a `difference` of two plateaus four times in five.
 
-        By Student's t test at the spread seen; None without a run of two seeds, or if a hundred
-        would not do.
+        By Student's t test at the spread seen; None without it, or beyond a hundred seeds.
         """
         if self.deviation is None:
             return None
@@ -319,14 +318,14 @@ def curves() -> dict[str, Curve]:
 
 
 def fluctuation(curve: Curve) -> float:
-    """Standard deviation of the scores' jumps in the second half of a run, over their mean."""
+    """Deviation of the scores' jumps in the second half of a run, over their mean."""
     scores = np.asarray(curve["inception"], float)
     late = scores[len(scores) // 2 :]
     return float(np.diff(late).std() / late.mean())
 
 
 def crossed() -> int:
-    """Of the six runs at C 0.1 and 1, those that the run at C 100 is above once and ends below."""
+    """Of the six runs at C 0.1 and 1, those that C 100 is above once and ends below."""
     low = np.asarray(curves()[LARGE_NORM]["inception"], float)
     count = 0
     for name in (*BASE, *SMALL_NORM):

@@ -175,7 +175,7 @@ def noise_too_small(batch_size: int) -> float:
 
 
 def groups_factor(groups: int) -> float:
-    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k).
+    """Zhang et al.: largest length over C of a gradient of k groups clipped apart: sqrt(k).
 
     Raises:
         ValueError: groups is not an integer >= 1.

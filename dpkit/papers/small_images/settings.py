@@ -118,7 +118,7 @@ class SmallImagesSettings:
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise on each coordinate of the summed gradient."""
+        """The noise's deviation on each coordinate of the summed gradient."""
         if not self.noise_multiplier > 0:
             return 0.0
         return self.noise_multiplier * self.clipping.sensitivity("add-remove")
@@ -149,8 +149,7 @@ class SmallImagesSettings:
         """The published code's charge: a Poisson release a step, at the rate batch / size.
 
         Raises:
-            ValueError: no noise is added, a batch is larger than public_size, or steps is not an
-                integer >= 0.
+            ValueError: no noise is added, or as `ledger`.
         """
         if steps is None:
             steps = self.steps_allowed(public_size=public_size)
@@ -164,7 +163,7 @@ class SmallImagesSettings:
         return [Release(charged, steps)]
 
     def steps_allowed(self, *, public_size: int) -> int:
-        """The settings' steps, or as many as the target epsilon allows where there is one.
+        """The settings' steps, or those that a target epsilon allows.
 
         Raises:
             Unsupported: a target for shuffled batches, which no accountant here prices.

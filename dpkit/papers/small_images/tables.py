@@ -48,11 +48,11 @@ def rising(curve: Curve) -> bool:
 
 
 def break_off(curve: Curve) -> float | None:
-    """The epsilon, by the paper's accounting, below which a curve breaks off from its plateau.
+    """The epsilon, as the paper counts, below which a curve breaks off from its plateau.
 
-    It is that of the first point whose score has nine tenths of the plateau's gain over 1, the
-    score of images that are all alike: an epsilon of a point, not interpolated. A curve that hardly
-    rises has it at its first point, so read it beside the plateau. The curve is as for `plateau`.
+    That of the first point with nine tenths of the plateau's gain over 1, the score of images that
+    are all alike; not interpolated. A curve that hardly rises has it at its first point, so read it
+    beside the plateau. The curve is as for `plateau`.
 
     Returns:
         None where there is no finite epsilon.
@@ -91,7 +91,7 @@ def figure_3(stored: Stored) -> Rows:
 
 
 def common(stored: Stored) -> Rows:
-    """The same of the runs that all figures show; `run` names them: base, non-private, repaired."""
+    """The same of the runs that all figures share: base, non-private, repaired."""
     level = level_of(stored)
     found = {
         key: [*seeds(stored, key).values()] for key in ("non-private", "base", "repaired")

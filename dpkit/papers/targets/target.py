@@ -29,7 +29,7 @@ DELTA = 1e-5
 
 
 def price(ledger: Releases | Callable[[], Releases], delta: float = DELTA) -> Guarantee:
-    """The certified accountant's price of a ledger, or of one that is made when asked for."""
+    """The certified price of a ledger, or of one that is made when asked for."""
     return pld.epsilon(ledger() if callable(ledger) else ledger, delta=delta)
 
 
@@ -53,8 +53,7 @@ class Target:
         bound: scores -> a lower bound.
         assumes: assumptions of the attack beside the bound's own.
         adjacency: of all the epsilons.
-        independent: whether trials are independent runs; False where they are parts of one, such as
-            its canaries.
+        independent: whether trials are runs; False for parts of one, such as its canaries.
         settings: all else that was set, as JSON values.
         data: () -> data set name -> sha256, empty where no data are read.
         scale: "paper" where noise, sampling and steps are the paper's own, else "reduced".

@@ -109,7 +109,7 @@ def generator_critic(rng: np.random.Generator, trials: int) -> Scores:
 
 
 def generator_nearest(rng: np.random.Generator, trials: int) -> Scores:
-    """Scores of twice as many candidates of one run of `PrivateGan`'s step."""
+    """As `generator_critic`, by nearest samples."""
     from dpkit.audit.training import generators
 
     trained = generators.on_half(rng, 2 * trials, **GENERATOR.asked())

@@ -1,4 +1,4 @@
-"""Basic and advanced composition, by theorems that know each release's (epsilon, delta) alone.
+"""Basic and advanced composition, of each release's (epsilon, delta) alone.
 
 Each release is first read off its exact profile at a share of delta; then the pairs are added up.
 For comparison: accountants that keep the whole curve (`rdp`, `pld`) prove smaller epsilons.
@@ -97,7 +97,7 @@ def _parts(ledger: Ledger) -> list[_Part]:
 
 
 def _least_epsilon(mechanism: Mechanism, delta: float) -> float:
-    """The least epsilon with a delta <= `delta` in both directions, from the private side."""
+    """The least epsilon with a delta <= `delta` both ways, from the private side."""
 
     def private(epsilon: float) -> bool:
         return bool((mechanism.profile([epsilon]) <= delta).all())  # NaN is not private

@@ -105,7 +105,7 @@ class RenyiFilter:
 
     @property
     def budget(self) -> float:
-        """Nats of Renyi divergence at that order that were given at the beginning."""
+        """Nats of Renyi divergence at that order, as given."""
         return self._budget
 
     @property
@@ -184,7 +184,7 @@ class RenyiFilter:
 def budget(
     target_epsilon: float, *, delta: float, order: float, conversion: str = "improved"
 ) -> float:
-    """The largest Renyi divergence at `order` that converts to target_epsilon at `delta`, or less.
+    """The largest Renyi divergence at `order` that converts to target_epsilon at most.
 
     Nats; less by 1e-12 of the sum's largest part, for the rounding of prices and conversions.
 
@@ -219,7 +219,7 @@ def best_order(
     conversion: str = "improved",
     orders: ArrayLike | None = None,
 ) -> float:
-    """The order at which a planned ledger takes the least share of the budget for a target.
+    """The order at which a plan takes the least share of the budget for a target.
 
     To be called before the run: an order chosen after it, from what was spent, proves nothing. The
     share there is <= 1 where that conversion prices the plan within the target, and only there.
@@ -277,7 +277,7 @@ def _converted(
 def _budgets(
     rule: conversions.Conversion, orders: np.ndarray, target: float, delta: float
 ) -> np.ndarray:
-    """At each order the largest divergence that is worth the target, <= 0 where there is none."""
+    """Each order's largest divergence worth the target, <= 0 where there is none."""
     if rule.epsilon is conversions.optimal:  # the definition of its inverse
         value = conversions.least_rdp(orders, np.full_like(orders, target), delta)
         return value - ROUNDING * np.abs(value)

@@ -99,7 +99,7 @@ def log_delta(mu: float, epsilon: float) -> float:
 
 
 def _rounding(mu: float, epsilon: float, log_delta: float) -> float:
-    """A bound on the rounding error of `log_delta`: its own, and that of x = epsilon/mu - mu/2."""
+    """A bound on the rounding error of `log_delta`, with that of x = epsilon/mu - mu/2."""
     if mu in (0, math.inf):
         return 0.0
     x = epsilon / mu - mu / 2

@@ -22,7 +22,7 @@ LEAST = 5e-324  # the least positive number: a delta that underflows is rounded 
 
 
 def curve(ledger: Releases, moments: int = MOST_MOMENTS) -> tuple[Floats, Floats]:
-    """(lambdas, alpha): the ledger's log moments in nats at lambda = 1..moments, (moments,) each.
+    """(lambdas, alpha): the ledger's log moments in nats at 1..moments, (moments,) each.
 
     Raises:
         ValueError: moments is not an integer in [1, 4096], or the ledger is bad or mixes
@@ -79,7 +79,7 @@ def exceeded_at(
     every: int = 1,
     moments: int = MOST_MOMENTS,
 ) -> int:
-    """The first iteration, of those at multiples of `every`, whose delta is above the target.
+    """The first multiple of `every` iterations whose delta is above the target.
 
     `ledger` is one iteration's. A training loop that tests its budget every so often stops there,
     at the first test that fails, so already beyond its budget.

@@ -1,4 +1,4 @@
-"""The Renyi accountant: a ledger folds into a curve of orders; epsilon or delta is read from it."""
+"""The Renyi accountant: epsilon or delta, read from a ledger's curve of orders."""
 
 from collections.abc import Callable
 from functools import partial
@@ -104,7 +104,7 @@ def _converted(
     *,
     otherwise: float,
 ) -> Floats:
-    """A conversion's value at each order, `otherwise` where the RDP is infinite; never NaN."""
+    """A conversion's value at each order, `otherwise` at infinite RDP; never NaN."""
     values = np.full_like(rdp, otherwise)
     finite = np.isfinite(rdp)
     if finite.any():
@@ -173,7 +173,7 @@ def _searched(
 
 
 def _promising(orders: Floats, values: Floats) -> Floats:
-    """Orders to try next: beyond an edge while the best is there, else between its neighbours."""
+    """Orders to try next: beyond an edge that is best, else between the best's neighbours."""
     best = int(np.argmin(values))
     above_1 = orders - 1
     if not values[best] > LEAST:

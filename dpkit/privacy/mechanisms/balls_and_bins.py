@@ -75,7 +75,7 @@ class BallsAndBinsGaussian:
 
     @property
     def _one(self) -> SampledGaussian:
-        """The release that also tells which batch the record may enter: costs no less."""
+        """The release that also names the record's batch: costs no less."""
         return SampledGaussian(self.noise_multiplier, self.share)
 
     def rdp(self, orders: ArrayLike) -> Floats:
@@ -164,7 +164,7 @@ _law = lru_cache(maxsize=32)(lambda side, noise, batches: side(noise, batches))
 
 
 def _upper(noise: float, batches: int, share: float) -> _Atoms | None:
-    """A dominating pair (pld/proof.md, J), None where rounding is too much for its two masses."""
+    """A dominating pair (pld/proof.md, J), None where rounding spoils its two masses."""
     law: Law = _law(lognormal_sums.upper, noise, batches)
     ratio = np.maximum(share * law.at / batches, LEAST_RATIO - 1)  # R - 1
     q = law.mass * (1 - law.doubt)

@@ -71,7 +71,7 @@ def of_family(family: Callable[..., Floats], *parameters: float | Floats) -> Pri
 
 
 def stacked(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
-    """Losses of one family as one, whose edges have a row for each; or the only loss as it is."""
+    """Losses of one family as one, edges with a row for each; or the only loss as it is."""
     first = losses[0]
     if len(losses) == 1:
         return first

@@ -191,7 +191,7 @@ def _log_upper_tail(k: Floats, scale: float) -> Floats:
 
 
 def _direct_tail(k: Floats, scale: float) -> Floats:
-    """log sum_{j >= 0} exp(-(k + j)^2 / (2 scale^2)) far out, where the terms fall fast."""
+    """log sum_{j >= 0} exp(-(k + j)^2 / (2 scale^2)) far out, where terms fall fast."""
     rate = k / scale**2
     terms = int(np.ceil(DIGITS / rate.min())) if k.size else 0
     more = np.zeros(k.shape)

@@ -74,7 +74,7 @@ Place = Callable[[Floats, Floats, "Scale"], tuple[Floats, Floats, int]]
 
 
 class Scale(NamedTuple):
-    """The scale of a sum's cells: even in asinh((S - count) / width), in log(S) below count / 2."""
+    """A sum's cells: even in asinh((S - count) / width), in log(S) below count / 2."""
 
     count: int
     width: float

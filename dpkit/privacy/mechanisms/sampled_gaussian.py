@@ -1,4 +1,4 @@
-"""The Gaussian on Poisson batches, the mechanism of DP-SGD, also for a group of records together.
+"""The Gaussian on Poisson batches, the mechanism of DP-SGD, also for a group of records.
 
 Between them stand releases with several noise levels, each one Gaussian of an `effective_noise`.
 """
@@ -43,7 +43,7 @@ AT_ONCE = 2**18  # terms of a sum over outputs and records
 
 
 def _mass(start: Floats, width: float) -> Floats:
-    """The mass of N(0, 1) on intervals of a width below 1/2, as an integral of its density."""
+    """The mass of N(0, 1) on intervals below 1/2 wide, as an integral of its density."""
     at = start[:, None] + width / 2 * (NODES + 1)
     density = np.exp(-at * at / 2) / np.sqrt(2 * np.pi)
     return width / 2 * (density * WEIGHTS).sum(axis=1)
@@ -105,7 +105,7 @@ FAMILIES: dict[Adjacency, Callable[..., Floats]] = {
 
 @dataclass(frozen=True)
 class SampledGaussian:
-    """A Gaussian release of a Poisson sample: every record enters with probability sample_rate.
+    """A Gaussian release of a Poisson sample: each record enters with chance sample_rate.
 
     add-remove: the pair (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2), s the noise multiplier.
     replace-one: (1-q) N(0, s^2) + q N(1, s^2) against (1-q) N(0, s^2) + q N(-1, s^2).
@@ -346,7 +346,7 @@ def _check_tuple(name: str, values: object) -> None:
 
 @dataclass(frozen=True)
 class GroupSampledGaussian:
-    """A Gaussian release of a Poisson batch's sum, where up to `group_size` records come or go.
+    """A Gaussian release of a Poisson batch, where up to `group_size` records come or go.
 
     The dominating pair is the mean over j of N(j, s^2), j of the group's records in the batch with
     the chance Binomial(group_size, q), against N(0, s^2): all gradients alike and of norm C
@@ -395,7 +395,7 @@ class GroupSampledGaussian:
 
     @property
     def _plain(self) -> SampledGaussian | None:
-        """One record that costs the same, where the number of the group's in a batch is known."""
+        """One record that costs the same, the number of the group's in a batch known."""
         if 0 < self.sample_rate < 1 and self.group_size > 1:
             return None
         return SampledGaussian(

@@ -1,4 +1,4 @@
-"""The Gaussian on Poisson batches that are cut to a largest size, and padded up to it."""
+"""The Gaussian on Poisson batches that are cut, or padded, to a fixed size."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,7 +25,7 @@ ROUNDING = 1e-9  # relative, more than betainc's
 
 @dataclass(frozen=True)
 class TruncatedPoissonGaussian:
-    """A Gaussian release of a Poisson sample, of which a random `most` are kept if it is larger.
+    """A Gaussian release of a Poisson sample, of a random `most` of it if it is larger.
 
     Fewer are padded with empty examples, which add nothing to the sum and cost nothing. Where the
     other records fill the batch, a record that is kept takes another's place: it moves the sum by

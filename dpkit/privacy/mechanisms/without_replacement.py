@@ -29,7 +29,7 @@ WINDOW = np.arange(-48, 49)  # steps around each peak: 12 standard deviations ei
 
 @dataclass(frozen=True)
 class WithoutReplacementGaussian:
-    """A Gaussian release of a batch of m out of n records, each set of m as likely as the others.
+    """A Gaussian release of a batch of m out of n records, all sets of m equally likely.
 
     The bound of Wang, Balle, Kasiviswanathan 2019 (Thms 9 and 27), which Xu et al. 2019 (AdaDP)
     take for their Theorem 1 (`printed_bound`). Two data sets of n records differ in one, replaced.
@@ -103,7 +103,7 @@ class WithoutReplacementGaussian:
         return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:
-        """The loss of a pair with `profile`'s hockey sticks: dominating, but of no neighbours.
+        """The loss of a pair with `profile`'s hockey sticks: dominating, of no neighbours.
 
         Above loss 0 it is the mixture (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2), below 0 the
         reverse with the opposite sign; at 0 lies what is left (Zhu, Dong, Wang 2022, Thm 11). The

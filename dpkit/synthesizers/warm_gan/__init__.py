@@ -1,4 +1,4 @@
-"""A private GAN that starts from the class moments: one Gaussian release, then few quiet steps.
+"""A private GAN that starts from the class moments: one release, then few quiet steps.
 
 The generator is at first the moments' own sampler; what it learns from a critic is added to it.
 Each name is loaded on demand, and torch only where it needs torch.

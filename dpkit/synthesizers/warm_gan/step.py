@@ -1,4 +1,4 @@
-"""A warm GAN's networks and its step: one release of the critic, now and then a generator's step.
+"""A warm GAN's networks and step: one release of the critic, now and then a generator's.
 
 The generator starts as the class moments' sampler.
 """
@@ -32,7 +32,7 @@ Loss = Callable[[Tensor], Tensor]
 def new_gan(
     settings: WarmGanSettings, model: MomentsModel, *, seed: int, device: torch.device
 ) -> Gan:
-    """The moments' sampler as generator, and a critic with weights that follow from the seed."""
+    """The moments' sampler as generator, and a critic with weights by the seed."""
     with seeded(seed):
         generator, critic = WarmGenerator(model, settings), new_critic(settings)
     generator, critic = generator.to(device), critic.to(device)
@@ -208,7 +208,7 @@ class WarmGenerator(nn.Module):
         return (inside + (little - little.detach())).unflatten(1, self.shape)
 
     def start(self, z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The moments' images (batch, pixels), not cut off yet, and what is left of the latents."""
+        """The moments' images (batch, pixels), not cut off yet, and the latents' rest."""
         directions = self.factors.shape[2]
         chance = torch.special.ndtr(z[:, :1])
         which = (chance > self.edges[labels]).sum(1).clamp(max=self.edges.shape[1] - 1)
@@ -247,7 +247,7 @@ class _OfCosines(nn.Module):
 
 
 def _convolutions(settings: WarmGanSettings) -> nn.Module:
-    """Of 5x5 with stride 2, as in the critic of Bie, Kamath, Zhang 2023, without labels' layers."""
+    """Of 5x5 with stride 2, as the critic of Bie, Kamath, Zhang 2023, but for labels."""
     channels, *sides = settings.moments.shape
     layers: list[nn.Module] = []
     inputs = channels + settings.classes

@@ -183,7 +183,7 @@ class Follower:
 
 
 class Keeper(Follower):
-    """One run and its files: charges each step, stores what it did, knows how many remain."""
+    """One run and its files: charges each step, stores it, knows how many remain."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class Keeper(Follower):
         self._drawn_from, self._drawn = self._rng.get_state(), 0
 
     def draw(self, draws: Iterator[Tensor]) -> Tensor:
-        """The next batch. A draw that leaves the rng alone took it from an earlier permutation."""
+        """The next batch; a draw that leaves the rng alone is of an earlier permutation."""
         before = self._rng.get_state()
         chosen = next(draws)
         if torch.equal(before, self._rng.get_state()):
@@ -328,7 +328,7 @@ def kept(
     steps: int,
     tf32: bool,
 ) -> Iterator[Keeper | Follower]:
-    """The run at `place`, brought into `gan` and `rng`; stored and unlocked when the block ends.
+    """The run at `place`, brought into `gan` and `rng`; stored and unlocked at the end.
 
     Of several ranks (`distributed`), the first alone reads and writes the files.
 
@@ -472,7 +472,7 @@ def digest(name: str, value: Any) -> str:
 
 
 class _Pickler(Pickler):
-    """A tensor is its type, shape and bytes; functions and what has a __call__, name and source."""
+    """A tensor is its type, shape and bytes; a function or a __call__, name and source."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, Tensor) and not value.is_quantized:

@@ -1,4 +1,4 @@
-"""Write-ahead log of charged steps: it may over-count after a crash, and never under-counts."""
+"""Write-ahead log of charged steps: after a crash it may over-count, never under-count."""
 
 import json
 import os
@@ -140,7 +140,7 @@ def write_charged(
 
 
 def check_alone(path: Path, charged: Charged, *, lock: int) -> None:
-    """Refuse to write where the lock is no longer the open one, or the ledger another's.
+    """Refuse to write where the lock is not the open one, or the ledger another's.
 
     Raises:
         RuntimeError: the lock was deleted or replaced, or the ledger does not say `charged`.

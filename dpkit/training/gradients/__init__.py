@@ -1,4 +1,4 @@
-"""Per-example gradients: their norms and clipped sums, without storing a gradient an example."""
+"""Per-example gradients: norms and clipped sums, without storing the gradients."""
 
 from dpkit.training.gradients import penalty as gradient_penalty
 from dpkit.training.gradients.ghost_clipping import (

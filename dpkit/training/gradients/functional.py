@@ -163,7 +163,7 @@ class Functional:
 
 
 class OneHot(TorchFunctionMode):
-    """Inside the block `one_hot(y, k)` compares: torch's own looks at values, which vmap refuses.
+    """In the block `one_hot(y, k)` compares: torch's own looks at values, which vmap refuses.
 
     A label outside of 0..k-1 is a row of 0; torch's own, in a plain pass first, refuses it.
     """
@@ -242,7 +242,7 @@ def one_number(loss: Tensor, reason: str | None) -> Tensor:
 
 
 def computed(gradients: Functional) -> tuple[Functional, Tensor]:
-    """The gradients with their losses; warns once for each reason that this way is slower."""
+    """The gradients with their losses; warns once for each reason to be slower."""
     iterate(gradients.network)
     losses, reason = gradients.losses(), gradients.reason
     if reason is not None and reason not in _warned:
@@ -259,7 +259,7 @@ _versions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
 
 
 def iterate(network: nn.Module) -> None:
-    """One power iteration in each normalised layer that trains, if its weight has changed."""
+    """One power iteration in each training normalised layer whose weight has changed."""
     for keeper, layer, name, weight in list(_normalised(network)):
         if not keeper.training or _versions.get(keeper) == weight._version:
             continue

@@ -1,4 +1,4 @@
-"""Per-example gradient norms and clipped sums, without storing per-example gradients.
+"""Per-example gradient norms and clipped sums, without storing the gradients.
 
 One forward and one backward pass give each layer's features a and the gradients d at its output, of
 every example. Norms and weighted sums follow from a and d alone (`layers`, `Gradients`). A network
@@ -71,7 +71,7 @@ class PerExample(Protocol):
         ...
 
     def each(self) -> Iterator[list[Tensor]]:
-        """Full gradients of a few examples at a time, tensors (examples, *parameter.shape)."""
+        """Full gradients, a few examples at a time: tensors (examples, *parameter.shape)."""
         ...
 
 
@@ -220,7 +220,7 @@ def paired(first: Gradients, second: Gradients) -> Gradients:
 
 
 def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
-    """Whether one example's gradient is autograd's, up to rounding; None: not finite."""
+    """Whether an example's gradient is autograd's, up to rounding; None: not finite."""
     one = Gradients(tuple(passes.rows(slice(row, row + 1)) for passes in gradients.layers))
     norms = one.norms()
     off, size = 0.0, float(norms.square().sum())  # of what rounding adds up
@@ -323,7 +323,7 @@ class Capture:
     def backward(
         self, losses: Tensor, *others: Tensor
     ) -> tuple[tuple[LayerPasses, ...], list[Tensor]]:
-        """One pass of each layer, and the gradients of the losses' sum at other tensors.
+        """One pass of each layer, and the losses' gradients at other tensors.
 
         Layers come in the network's own order, whatever order they ran in.
 

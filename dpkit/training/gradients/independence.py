@@ -94,7 +94,7 @@ def code_of(part: Any) -> object:
 
 @contextmanager
 def undisturbed(network: nn.Module) -> Iterator[None]:
-    """Passes of the network in the block leave no trace: draws, buffers, parameters are put back.
+    """Passes in the block leave no trace: draws, buffers, parameters are put back.
 
     Raises:
         MixesExamples: a pass changes a buffer or a parameter.
@@ -150,7 +150,7 @@ def set_up(run: Callable[..., object], *rows: Tensor) -> None:
 def refuse_meeting(
     network: nn.Module, losses_of: Callable[..., Tensor], inputs: tuple[Tensor, ...]
 ) -> bool:
-    """Replace the first and the last example: every other example's loss stays to the last bit.
+    """Replace the first and the last example: all other losses stay to the last bit.
 
     Of losses_of(*inputs) -> (batch, ...). MixesExamples: losses of other examples change, or those
     of the same batch when it runs again, or a buffer: one record would move the gradients of
@@ -220,7 +220,7 @@ def _extreme(inputs: Tensor, row: int, scale: float) -> Tensor:
 
 
 def _far(inputs: Tensor, row: int, scale: float) -> Tensor:
-    """The inputs, one example far away: of whole numbers beyond all others, or at their end.
+    """The inputs, one example far away: whole numbers beyond all others, or at their end.
 
     On a GPU whole numbers and probabilities keep to values of their batch, since a value that a
     network does not take (a place in a table, a target) would end the process. Bytes may be any.

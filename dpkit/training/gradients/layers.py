@@ -155,7 +155,7 @@ def workspace(x: Tensor) -> int:
 
 
 def unseen(squares: Tensor, reach: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Squared norms added up in float64, with no look at which of them cancelled.
+    """Squared norms added up in float64, without a look at which cancelled.
 
     Of float32's products float64 keeps digits enough: what it may have lost is added. Of float64's
     own, `reach` stands for a sum that has cancelled: its example is clipped harder. So no norm is
@@ -279,7 +279,7 @@ def widened(total: Tensor) -> Tensor:
 
 
 def lengths(full: Tensor) -> Tensor:
-    """L2 norm of each example's gradient, (batch, ...): added in double precision where it is long.
+    """L2 norm of each example's gradient, (batch, ...), in double precision where it is long.
 
     In single, the small squares of a long gradient are lost beside a large one.
     """
@@ -346,7 +346,7 @@ class Conv2d(Outer):
         )
 
     def spread(self, layer: Any) -> float:
-        """The square root of the number of positions that see one number of the input, at most."""
+        """The root of the number of positions that see one number of the input, at most."""
         sides = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
         return sqrt(prod(ceil(k * gcd(stride, apart) / stride) for k, stride, apart in sides))
 
@@ -399,7 +399,7 @@ class ConvTranspose2d(Conv2d):
 
 
 class Affine(Kind):
-    """Scale and shift after each example is normalised apart: y = weight * normalised + bias."""
+    """Scale and shift of examples normalised apart: y = weight * normalised + bias."""
 
     def features(self, layer: Any, inputs: Tensor) -> Tensor:
         if isinstance(layer, nn.LayerNorm):
@@ -434,7 +434,7 @@ class Affine(Kind):
 
 
 class Embedding(Kind):
-    """Rows of a table (entries, features) chosen by indices: no bias, no gradient at the input."""
+    """Rows of a table (entries, features), by indices: no bias, no gradient at the input."""
 
     def refused(self, layer: Any) -> str | None:
         if layer.scale_grad_by_freq:
@@ -478,7 +478,7 @@ class Embedding(Kind):
 
 
 def _by_entry(rows: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared norms of the sums of rows (batch, positions, features) of the same entry; reach."""
+    """Squared norms of each entry's sum of rows (batch, positions, features); reach."""
     squares = ((rows @ rows.mT) * same).sum((1, 2))
     return squares, torch.linalg.vector_norm(rows, dim=2).sum(1).square()
 

@@ -159,7 +159,7 @@ def _by_ways(
 def _checked(
     way: Way, critic: nn.Module, batch: Batch, asked: independence.Asked
 ) -> tuple[Gradients, Tensor] | None:
-    """The answer of a way; None where it has none, or where autograd has another gradient."""
+    """A way's answer; None where it has none, or autograd has another gradient."""
     name = way.__name__
     try:
         gradients, losses = way(critic, batch)
@@ -228,7 +228,7 @@ def _is_of(types: tuple[type[nn.Module], ...], module: nn.Module) -> bool:
 def by_functional(
     critic: nn.Module, batch: Batch, reason: str | None
 ) -> tuple[Functional, Tensor]:
-    """Nested torch.func gradients of each example, for layers that are not known as products."""
+    """Nested torch.func gradients of each example, for layers not known as products."""
     real, fake, between, conditions, weight = batch
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:

@@ -147,7 +147,7 @@ def refuse(network: nn.Module, *, keeps_apart: bool = True) -> None:
 
 
 def refuse_arguments(network: nn.Module, loss: Callable[..., Tensor], inputs: int) -> None:
-    """Refuse (TypeError) inputs that the network, or a loss of its output alone, does not take."""
+    """Refuse (TypeError) inputs that the network, or a loss of its output, does not take."""
     if unlike := does_not_take(network, inputs):
         raise TypeError(
             f"{type(network).__name__} does not take {inputs} inputs ({unlike}); all that follow "
@@ -162,7 +162,7 @@ def refuse_arguments(network: nn.Module, loss: Callable[..., Tensor], inputs: in
 
 
 def does_not_take(function: Callable[..., object], count: int) -> str:
-    """The reason why a function does not take so many arguments; empty if it does, or unknown."""
+    """Why a function does not take so many arguments; empty if it does, or unknown."""
     with suppress(ValueError):  # not written in Python
         try:
             signature(getattr(function, "forward", function)).bind(*[None] * count)
@@ -187,7 +187,7 @@ def one_each(losses: object, batch: int) -> Tensor:
 
 @contextmanager
 def explained(network: nn.Module, reason: str | None) -> Iterator[None]:
-    """UnsupportedLayer: where torch.func failed, why it was asked, and what to write instead."""
+    """UnsupportedLayer: where torch.func failed, why it was asked, and the remedy."""
     try:
         yield
     except torch.OutOfMemoryError:

@@ -160,7 +160,7 @@ def _by_fft(
 
 
 def _by_profile(ledger: Ledger, delta: float) -> tuple[float, float] | None:
-    """The pair by profiles, of one release or where all together need no epsilon at this delta."""
+    """The pair by profiles, of one release, or where all need no epsilon at this delta."""
     errors = [getattr(one, "profile_error", math.inf) for one, _ in ledger.releases]
     if not max(errors) < 1:
         return None
@@ -263,7 +263,7 @@ def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[S
 
 
 def _unbounded(releases: Sequence[Seen]) -> float:
-    """Probability, at most, that a loss is beyond all that a grid can hold.
+    """A bound on the chance that a loss is beyond what a grid can hold.
 
     Raises:
         ArithmeticError: a loss has a mass that is not a number.
@@ -283,7 +283,7 @@ def _moments(releases: Sequence[Seen]) -> list[Moments]:
 def _directions(
     releases: Sequence[Seen], looks: Sequence[Look], wanted: float
 ) -> list[_Direction]:
-    """Both directions on a grid where the first is as narrow as wanted, as far as nodes allow."""
+    """Both directions on a grid where the first is as narrow as wanted and nodes allow."""
     if {look.reverse for look in looks} != {False, True}:
         raise ValueError("looks must be one of each direction")
     look, total = looks[0], sum(release.count for release in releases)
@@ -311,7 +311,7 @@ def _directions(
 def _at_most(
     direction: _Direction, releases: Sequence[Seen], delta: float, epsilon: float
 ) -> bool:
-    """Return whether one moment, or a coarse grid, bounds the direction's cost by epsilon."""
+    """Whether one moment, or a coarse grid, bounds the direction's cost by epsilon."""
     look, spacing = direction.look, COARSER * direction.cells[0].spacing
     if look.epsilon > epsilon:
         return False

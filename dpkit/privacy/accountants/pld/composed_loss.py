@@ -35,7 +35,7 @@ Complexes = NDArray[np.complex128]
 
 
 class Measure(Protocol):
-    """Masses on finite losses, the nodes, and the mass of an infinite one; or m side by side."""
+    """Masses on finite losses, the nodes, and of an infinite one; or m side by side."""
 
     @property
     def nodes(self) -> Floats: ...

@@ -58,7 +58,7 @@ class Atoms(NamedTuple):
 
 
 class WideCells(NamedTuple):
-    """Masses of the losses between nodes; p, q: (nodes + 1,), the first and last are outside."""
+    """Masses between nodes; p, q: (nodes + 1,), the first and last are outside."""
 
     nodes: Floats
     p: Floats
@@ -135,7 +135,7 @@ def upper(cells: WideCells) -> Atoms:
 
 
 def lower(cells: WideCells) -> Atoms:
-    """Each cell as one output, its loss lowered by the rounding errors; the ends are dropped.
+    """Each cell as one output, its loss lowered by rounding errors; the ends are dropped.
 
     Raises:
         NoGrid: rounding errors are larger than a cell's width.
@@ -218,7 +218,7 @@ class Series(NamedTuple):
         holds: Callable[[Integers], NDArray[np.bool_]],
         start: Callable[[NDArray[np.bool_]], Any],
     ) -> tuple[float, float]:
-        """Neighbouring epsilons, at the first of which it does not hold and at the second it does.
+        """Neighbouring epsilons: at the first it does not hold, at the second it does.
 
         `start` tells where of many it begins to hold: where it first does, or for good. The first
         epsilon is 0, the second inf, where there is none in the window.
@@ -265,7 +265,7 @@ class Series(NamedTuple):
 
 
 def series(parts: Parts, look: Look, *, side: int) -> Series:
-    """The composition of releases, each taken `count` times, smoothed upwards or downwards.
+    """The composition of releases, each `count` times, smoothed upwards or downwards.
 
     Args:
         parts: atoms of each release, and how often it is taken.
@@ -496,7 +496,7 @@ def _spacing(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) -> 
 def _directions(
     releases: Sequence[Seen], looks: Sequence[Look], spacing: float
 ) -> list[tuple[Look, Sequence[tuple[WideCells, int]]]]:
-    """The direction that is expected to cost more, and the other: all cells, seen that way."""
+    """The direction expected to cost more, and the other: all cells, seen that way."""
     cells = [
         (wide_cells(one.loss, spacing, one.coarse.span, one.coarse.centre), one.count)
         for one in releases
@@ -509,7 +509,7 @@ def _directions(
 def _pair(
     directions: Sequence[tuple[Look, Sequence[tuple[WideCells, int]]]], delta: float
 ) -> tuple[float, float]:
-    """(lower, upper) by both directions, the second only where it may cost more."""
+    """(lower, upper) by both directions, the second where it may cost more."""
     low = high = 0.0
     for look, cells in directions:
         above = [(upper(one), n) for one, n in cells]

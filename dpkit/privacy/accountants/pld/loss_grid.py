@@ -52,7 +52,7 @@ class Cells(NamedTuple):
     p, q: (nodes + 1,), cell 0 is below the first node, the last cell beyond the last node.
     middle: about which node the loss has most of its mass.
 
-    Of m losses side by side p and q are (m, nodes + 1); first, offset and middle are (m, 1).
+    Of m losses p and q are (m, nodes + 1); first, offset and middle are (m, 1).
     """
 
     first: Whole
@@ -77,7 +77,7 @@ class Cells(NamedTuple):
 class GridLoss(NamedTuple):
     """A measure on the nodes (first + k) * spacing + offset; `infinite` is the mass beyond.
 
-    Of m losses side by side masses are (m, nodes) and infinite (m,); first and offset are (m, 1).
+    Of m losses masses are (m, nodes) and infinite (m,); first and offset are (m, 1).
     """
 
     first: Whole
@@ -295,7 +295,7 @@ def _shares(excess: _Excess, middle: Whole) -> Floats:
 
 
 def _equalise(up: Floats, drop: Floats, middle: Whole) -> None:
-    """Make the node above each of the last cells before the middle equal, one after the other."""
+    """Make the node above each of the last cells before the middle equal, in turn."""
     places = middle + np.arange(-REACH, 0)
     at = np.maximum(places, 0)
     ratios = np.take_along_axis(drop, at[..., :-1], axis=-1)
@@ -306,7 +306,7 @@ def _equalise(up: Floats, drop: Floats, middle: Whole) -> None:
 
 
 def _equal(share: Any, ratios: Floats) -> Floats:
-    """Shares after the first that use up, or fill, one node after the other.
+    """Shares after the first that use up, or fill, the nodes in turn.
 
     A negative ratio, -1, leaves the share as it is.
     """
@@ -349,7 +349,7 @@ def seen(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) -> l
 
 
 def blocks(releases: Sequence[Seen], spacing: float, *, enough: float) -> list[Block]:
-    """Releases whose losses have about as many nodes in blocks, the widest losses first.
+    """Releases in blocks of about as many nodes, the widest losses first.
 
     Centres are balanced for nodes of this spacing (`balanced`, as is `enough`).
     """

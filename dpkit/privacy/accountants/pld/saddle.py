@@ -41,7 +41,7 @@ class Coarse(NamedTuple):
 
 
 def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) -> list[Coarse]:
-    """Losses of one family seen at relative distances of 10 %, and evenly where their mass lies."""
+    """Losses of one family at relative distances of 10 %, and evenly where their mass lies."""
     loss, rows = stacked(losses), len(losses)
 
     def ends(edges: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # indices (rows,)
@@ -71,7 +71,7 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
 
 
 class Seen(NamedTuple):
-    """One release of a ledger: its loss, a rough view of it, and how often it is taken."""
+    """A release: its loss, a rough view of it, and how often it is taken."""
 
     loss: PrivacyLoss
     coarse: Coarse
@@ -102,7 +102,7 @@ class Moments(NamedTuple):
 
 
 class Look(NamedTuple):
-    """An estimate of one direction of a ledger: of the pair (Q, P) where `reverse`.
+    """An estimate of a ledger's one direction: of (Q, P) where `reverse`.
 
     saddle: lambda at which exp(lambda * loss) moves the mean of the composed loss to `epsilon`.
     deviation: of the composed loss under that tilt.
@@ -205,7 +205,7 @@ def for_delta(found: Moments, delta: float, releases: int | None) -> Look:
 def for_epsilon(
     found: Moments, epsilon: float, releases: int | None, delta: float | None = None
 ) -> Look:
-    """The look at an epsilon, or at the largest loss where that is less (as `for_delta`)."""
+    """As `for_delta`, at an epsilon or, where that is less, the largest loss."""
     tilt, _, mean, _ = found.positive()
     saddle = _crossing(tilt, -mean, -epsilon, mean)
     proven = _log_bounds(found, epsilon)
