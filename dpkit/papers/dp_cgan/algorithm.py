@@ -1,6 +1,6 @@
 """Algorithm 1 of the paper and its baseline; the settings say whether published or repaired."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
 
@@ -70,26 +70,22 @@ def step(
     """
     clipping = settings.clipping
     assert isinstance(clipping, RealFakeApart)
-    fakes, fake_labels = _fakes(gan, labels, settings, rng)
-    judged = partial(per_example, gan.discriminator)
-    real_of, fake_of = partial(judged, called_real), partial(judged, called_fake)
-    own, made = (images, labels), (fakes.detach(), fake_labels)
     parts = {"microbatch_size": MICROBATCH_SIZE}
+    made, made_labels = fakes(gan, labels, settings, rng)  # Line 6
     # Lines 9-12
-    real = clipped_sum(real_of, *own, rule=clipping.real, **parts)
+    of_real = partial(per_example, gan.discriminator, called_real)
+    real = clipped_sum(of_real, images, labels, rule=clipping.real, **parts)
     # Lines 13-15
-    fake = clipped_sum(fake_of, *made, rule=clipping.fake, **parts)
-    noisy = noised(real.sums, noise_std=settings.noise_std, rng=rng)
+    of_fake = partial(per_example, gan.discriminator, called_fake)
+    fake = clipped_sum(of_fake, made.detach(), made_labels, rule=clipping.fake, **parts)
+    noisy = noised(real.sums, noise_std=settings.noise_std, rng=rng)  # Lines 16, 17
     means = [
         r / settings.expected_batch_size + f / settings.fakes
         for r, f in zip(noisy, fake.sums, strict=True)
     ]
-    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
-    # Lines 16-18
-    update(gan.discriminator_optimizer, real.parameters, means)
-    # Lines 21-25
-    generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)
-    return _record(index, real.weights, real.losses, fake.losses, generator_loss)
+    update_critic(gan, real.parameters, means, settings, index)  # Line 18
+    generator_loss = update_generator(gan, made, made_labels, settings, index)  # Lines 21-25
+    return _record(index, real.weights, (real.losses, fake.losses), generator_loss)
 
 
 def basic_step(
@@ -104,18 +100,17 @@ def basic_step(
     """The baseline "basic DP": the i-th real and fake gradient added, then clipped and noised."""
     clipping = settings.clipping
     assert isinstance(clipping, RealFakeSummed)
-    fakes, fake_labels = _fakes(gan, labels, settings, rng)
+    made, made_labels = fakes(gan, labels, settings, rng)
     real, real_losses = _pass(gan.discriminator, images, labels, called_real)
-    fake, fake_losses = _pass(gan.discriminator, fakes.detach(), fake_labels, called_fake)
+    fake, fake_losses = _pass(gan.discriminator, made.detach(), made_labels, called_fake)
 
     both = paired(real, fake)
     weights = clipping.rule.weights(both.norms())
     noisy = noised(both.weighted_sum(weights), noise_std=settings.noise_std, rng=rng)
     means = [total / settings.expected_batch_size for total in noisy]
-    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
-    update(gan.discriminator_optimizer, both.parameters, means)
-    generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)
-    return _record(index, weights, real_losses, fake_losses, generator_loss)
+    update_critic(gan, both.parameters, means, settings, index)
+    generator_loss = update_generator(gan, made, made_labels, settings, index)
+    return _record(index, weights, (real_losses, fake_losses), generator_loss)
 
 
 def generate(
@@ -131,18 +126,16 @@ def _latents(count: int, settings: DpCganSettings, rng: torch.Generator) -> Tens
     return 2 * torch.rand(count, settings.latent_size, generator=rng, device=rng.device) - 1
 
 
-def _fakes(
+def fakes(
     gan: Gan, labels: Tensor, settings: DpCganSettings, rng: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """A batch of generated images, and the labels that they were asked for."""
-    if settings.clipping.fakes_use_private_labels:
-        fake_labels = labels
-    else:  # a public distribution: the labels say nothing of the batch
-        fake_labels = torch.randint(
+    """Generated images (fakes, pixels), in [0, 1], and the labels that they were asked for."""
+    if not settings.clipping.fakes_use_private_labels:
+        # A public distribution: the labels say nothing of the batch
+        labels = torch.randint(
             settings.classes, (settings.fakes,), generator=rng, device=rng.device
         )
-    latents = _latents(len(fake_labels), settings, rng)
-    return gan.generator_net(latents, fake_labels), fake_labels
+    return gan.generator_net(_latents(len(labels), settings, rng), labels), labels
 
 
 def _pass(
@@ -154,13 +147,25 @@ def _pass(
     return captured.gradients(losses), losses
 
 
-def _update_generator(
-    gan: Gan, fakes: Tensor, fake_labels: Tensor, settings: DpCganSettings, index: int
+def update_critic(
+    gan: Gan,
+    parameters: Sequence[Tensor],
+    means: Sequence[Tensor],
+    settings: DpCganSettings,
+    index: int,
+) -> None:
+    """Move the discriminator along its noised mean gradients, at the rate of step `index`."""
+    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
+    update(gan.discriminator_optimizer, parameters, means)
+
+
+def update_generator(
+    gan: Gan, made: Tensor, made_labels: Tensor, settings: DpCganSettings, index: int
 ) -> Tensor | None:
-    """The code's non-saturating step (the text prints log(1 - D)), on the batch's own fakes."""
+    """The code's non-saturating step (the text prints log(1 - D)), on `made`, from `fakes`."""
     if (index + 1) % settings.discriminator_steps:
         return None
-    loss = called_real(gan.discriminator(fakes, fake_labels)).mean()
+    loss = called_real(gan.discriminator(made, made_labels)).mean()
     set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(index))
     descend(gan.generator_optimizer, loss)
     decay = settings.generator_decay or 0.0
@@ -169,17 +174,13 @@ def _update_generator(
 
 
 def _record(
-    index: int,
-    weights: Tensor,
-    real_losses: Tensor,
-    fake_losses: Tensor,
-    generator_loss: Tensor | None,
+    index: int, weights: Tensor, losses: tuple[Tensor, Tensor], generator_loss: Tensor | None
 ) -> Record:
-    real_loss = real_losses.sum() / max(len(real_losses), 1)
+    real, fake = losses
     return Record(
         step=index,
-        batch_size=len(real_losses),
-        discriminator_loss=real_loss.double() + fake_losses.mean().double(),
+        batch_size=len(real),
+        discriminator_loss=(real.sum() / max(len(real), 1)).double() + fake.mean().double(),
         generator_loss=generator_loss,
         clipped=(weights < 1).float().mean().nan_to_num(),
     )

@@ -238,6 +238,7 @@ AGAIN = (
     "at every step its label moves the fake part as far as where the discriminator calls the fakes "
     "real, at the least of 20 draws of the latent code"
 )
+CHARGED = SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE)  # a step
 REPAIRED_RATE = REPAIRED.expected_batch_size / PUBLIC_SIZE
 ALONG = (
     "Knowing all other records, score every release along the record's gradient by its likelihood "
@@ -265,6 +266,7 @@ TARGETS: tuple[Target, ...] = (
         where="text: section 4 (post-processing), section 5, Table 1 (epsilon 9.6); code: the "
         "generator's step",
         claimed=SETTINGS.target_epsilon,
+        charged=claims.epsilon(CHARGED, claims.charged_steps()),
         proven=lambda: price(claims.main_run().published),
         attack="For a label that nobody else has, see whether the generator's weights of that "
         "label change in the first step.",
@@ -287,7 +289,7 @@ TARGETS: tuple[Target, ...] = (
         says="One epoch of 100 steps in which four tensors are clipped apart and charged as one, "
         "with the Poisson batches and the noise that are charged for.",
         where="code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
-        charged=claims.epsilon(SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE), EPOCH),
+        charged=claims.epsilon(CHARGED, EPOCH),
         proven=lambda: price(short(claims.REAL_PART, EPOCH)),
         attack=ALONG,
         scores=partial(run_scores, partial(real_shift, SETTINGS), claims.CODE_RATE, EPOCH),
@@ -305,9 +307,7 @@ TARGETS: tuple[Target, ...] = (
         "seen by the fake example of its label, which is clipped but not noised.",
         where="code: fake gradients from the private batch's labels; text: Algorithm 1, lines "
         "13-16",
-        charged=claims.epsilon(
-            SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE), 4 * EPOCH
-        ),
+        charged=claims.epsilon(CHARGED, 4 * EPOCH),
         proven=lambda: price(short(claims.BOTH_PARTS, 4 * EPOCH)),
         attack="Score every update of the discriminator along the direction in which a fake "
         "example of the record's label moves it; how far is measured on the kit's step.",

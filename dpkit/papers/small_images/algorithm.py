@@ -74,9 +74,9 @@ def step(
     ignored. The index counts critic steps; rng draws latents, places between real and fake, noise.
     """
     assert isinstance(settings.clipping, FlatClipping)
-    generator_loss = _update_generator(gan, settings, index, rng)
-    fakes, mixing = _beside(gan, features, settings, rng)
-    found = clipped_sum(
+    generator_loss = update_generator(gan, settings, index, rng)
+    fakes, mixing = partners(gan, features, settings, rng)
+    found = clipped_sum(  # Line 9
         penalised(gan.discriminator, settings.penalty_weight),
         features,
         fakes,
@@ -84,8 +84,8 @@ def step(
         rule=settings.clipping,
         microbatch_size=MICROBATCH_SIZE,
     )
-    noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)
-    _update_critic(gan, found.parameters, noisy, settings, index, len(features))
+    noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)  # Line 10
+    update_critic(gan, found.parameters, noisy, settings, index, len(features))
     clipped = (found.weights < 1).float().mean().nan_to_num()
     return _record(index, found.losses, generator_loss, clipped)
 
@@ -101,8 +101,8 @@ def plain_step(
 ) -> Record:
     """WGAN-GP as it is (Gulrajani et al. 2017): the same loss, unclipped. Arguments as `step`'s."""
     assert isinstance(settings.clipping, Unclipped)
-    generator_loss = _update_generator(gan, settings, index, rng)
-    fakes, mixing = _beside(gan, features, settings, rng)
+    generator_loss = update_generator(gan, settings, index, rng)
+    fakes, mixing = partners(gan, features, settings, rng)
     between = torch.lerp(fakes, features, mixing[:, None, None, None]).requires_grad_()
     critic, batch = gan.discriminator, len(features)
     (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
@@ -111,7 +111,7 @@ def plain_step(
     losses = of_fake - of_real + settings.penalty_weight * penalty
     parameters = list(critic.parameters())
     sums = torch.autograd.grad(losses.sum(), parameters)
-    _update_critic(gan, parameters, sums, settings, index, batch)
+    update_critic(gan, parameters, sums, settings, index, batch)
     return _record(index, losses.detach(), generator_loss, 0.0)
 
 
@@ -158,13 +158,12 @@ def _latents(count: int, settings: SmallImagesSettings, rng: torch.Generator) ->
     return torch.randn(count, settings.latent_size, generator=rng, device=rng.device)
 
 
-def _beside(
+def partners(
     gan: Gan, features: Tensor, settings: SmallImagesSettings, rng: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """A generated image for each real one, each made by itself, and the place between the two.
+    """A generated image for each real one, (batch, 1, side, side), and a place between the two.
 
-    The generator is in evaluation mode for them: so no generated image depends on how many real
-    ones were drawn with it.
+    The generator is in evaluation mode for them, so none depends on how many were drawn with it.
     """
     gan.generator_net.eval()
     with torch.no_grad():
@@ -173,7 +172,7 @@ def _beside(
     return fakes, torch.rand(len(features), generator=rng, device=rng.device)
 
 
-def _update_generator(
+def update_generator(
     gan: Gan, settings: SmallImagesSettings, index: int, rng: torch.Generator
 ) -> Tensor | None:
     """Before each `critic_steps`-th critic step: the generator's loss is -D of what it makes."""
@@ -183,13 +182,12 @@ def _update_generator(
     loss = -gan.discriminator(fakes).mean()
     set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(index))
     descend(gan.generator_optimizer, loss)
-    decay = settings.generator_decay or 0.0
-    updates = index // settings.critic_steps
+    decay, updates = settings.generator_decay or 0.0, index // settings.critic_steps
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=updates)
     return loss
 
 
-def _update_critic(
+def update_critic(
     gan: Gan,
     parameters: Sequence[Tensor],
     sums: Sequence[Tensor],
@@ -197,6 +195,7 @@ def _update_critic(
     index: int,
     batch_size: int,
 ) -> None:
+    """Move the critic along `sums`, over `settings.divisor`, at the rate of step `index`."""
     means = [total / max(settings.divisor(batch_size), 1) for total in sums]
     set_rate(gan.discriminator_optimizer, settings.critic_optimizer.rate(index))
     update(gan.discriminator_optimizer, parameters, means)
