@@ -28,7 +28,7 @@ from dpkit.training import (
 )
 from dpkit.training.optimizers import descend
 
-# Examples at a time: no Poisson batch is too large for the memory
+# Examples at a time: any Poisson batch fits
 MICROBATCH_SIZE = 4096
 
 
@@ -129,7 +129,7 @@ def _latents(count: int, settings: DpCganSettings, rng: torch.Generator) -> Tens
 def fakes(
     gan: Gan, labels: Tensor, settings: DpCganSettings, rng: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Generated images (fakes, pixels), in [0, 1], and the labels that they were asked for."""
+    """Generated images (fakes, pixels), in [0, 1], and the labels asked for."""
     if not settings.clipping.fakes_use_private_labels:
         # A public distribution: the labels say nothing of the batch
         labels = torch.randint(
@@ -154,7 +154,7 @@ def update_critic(
     settings: DpCganSettings,
     index: int,
 ) -> None:
-    """Move the discriminator along its noised mean gradients, at the rate of step `index`."""
+    """Move the discriminator along noised `means`, at the step's rate."""
     set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
     update(gan.discriminator_optimizer, parameters, means)
 
@@ -162,7 +162,7 @@ def update_critic(
 def update_generator(
     gan: Gan, made: Tensor, made_labels: Tensor, settings: DpCganSettings, index: int
 ) -> Tensor | None:
-    """The code's non-saturating step (the text prints log(1 - D)), on `made`, from `fakes`."""
+    """The code's non-saturating step (the text prints log(1 - D)), on the fakes `made`."""
     if (index + 1) % settings.discriminator_steps:
         return None
     loss = called_real(gan.discriminator(made, made_labels)).mean()

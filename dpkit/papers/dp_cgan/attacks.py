@@ -116,7 +116,7 @@ def of_step(
 LABEL = 9  # the record's, which no other record has
 OTHERS = 4  # records beside it where a step is measured
 EPOCH = 100  # steps of the code's rate, 600 of 60,000
-LATENTS = 20  # draws of the generator's codes over which the least shift is taken
+LATENTS = 20  # draws of latent codes; the least shift counts
 RAISED = 4.0  # a discriminator's logits, where it calls the generator's images real
 WEIGHTS_SEED, RECORDS_SEED = 1, 3
 KINDS = ("weight", "bias")
@@ -190,7 +190,7 @@ def fake_shift(settings: DpCganSettings) -> float:
 def _moved(absent: StepTrace, present: StepTrace) -> Tensor:
     """The record's change of the update's gradient times the batch, without noise."""
     names = [f"discriminator.body.{layer}.{kind}.grad" for layer in (0, 2) for kind in KINDS]
-    flat = [  # of each world: the gradient that updated, what was noised, and what came out
+    flat = [  # of each world: the update, what was noised, and what came out
         torch.cat([part.double().flatten() for part in parts])
         for run in (absent, present)
         for made in run.releases[0][:1]
@@ -201,7 +201,7 @@ def _moved(absent: StepTrace, present: StepTrace) -> Tensor:
 
 
 def column_moved(run: StepTrace) -> float:
-    """1 where the generator's weights of the record's label changed in the step, else 0."""
+    """1 where the generator's weights of the record's label changed, else 0."""
     pair = (weights[GENERATOR_WEIGHTS] for weights in (run.before, run.after))
     (seen,) = labels_seen(*pair, columns=[COLUMNS[LABEL]])
     return float(seen)
@@ -238,7 +238,7 @@ AGAIN = (
     "at every step its label moves the fake part as far as where the discriminator calls the fakes "
     "real, at the least of 20 draws of the latent code"
 )
-CHARGED = SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE)  # a step
+CHARGED = SampledGaussian(claims.CODE_NOISE, claims.CODE_RATE)
 REPAIRED_RATE = REPAIRED.expected_batch_size / PUBLIC_SIZE
 ALONG = (
     "Knowing all other records, score every release along the record's gradient by its likelihood "

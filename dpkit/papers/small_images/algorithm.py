@@ -27,12 +27,12 @@ from dpkit.training import (
 from dpkit.training.networks import doubling_generator, halving_critic
 from dpkit.training.optimizers import descend
 
-# Examples at a time: no Poisson batch is too large for the memory
+# Examples at a time: any Poisson batch fits
 MICROBATCH_SIZE = 1024
 
 
 def new_gan(settings: SmallImagesSettings, *, seed: int, device: torch.device) -> Gan:
-    """Both networks, initialised as torch does by default (as the code has it).
+    """Both networks, initialised by torch's defaults, as in the code.
 
     Convolutions have `capacity`, twice and four times as many filters. The generator's batch
     normalisation is as published: its examples are made of latents alone.
@@ -71,7 +71,7 @@ def step(
     `settings.divisor`.
 
     The private batch, images (batch, 1, side, side) in [-1, 1], may be empty; labels are
-    ignored. The index counts critic steps; rng draws latents, places between real and fake, noise.
+    ignored. The index counts critic steps; rng draws latents, places and noise.
     """
     assert isinstance(settings.clipping, FlatClipping)
     generator_loss = update_generator(gan, settings, index, rng)
@@ -99,7 +99,7 @@ def plain_step(
     index: int,
     rng: torch.Generator,
 ) -> Record:
-    """WGAN-GP as it is (Gulrajani et al. 2017): the same loss, unclipped. Arguments as `step`'s."""
+    """WGAN-GP (Gulrajani et al. 2017): the same loss, unclipped. Arguments as `step`'s."""
     assert isinstance(settings.clipping, Unclipped)
     generator_loss = update_generator(gan, settings, index, rng)
     fakes, mixing = partners(gan, features, settings, rng)
@@ -163,7 +163,7 @@ def partners(
 ) -> tuple[Tensor, Tensor]:
     """A generated image for each real one, (batch, 1, side, side), and a place between the two.
 
-    The generator is in evaluation mode for them, so none depends on how many were drawn with it.
+    The generator is in evaluation mode, so none depends on how many are drawn with it.
     """
     gan.generator_net.eval()
     with torch.no_grad():
@@ -195,7 +195,7 @@ def update_critic(
     index: int,
     batch_size: int,
 ) -> None:
-    """Move the critic along `sums`, over `settings.divisor`, at the rate of step `index`."""
+    """Move the critic along `sums` / `settings.divisor`, at the step's rate."""
     means = [total / max(settings.divisor(batch_size), 1) for total in sums]
     set_rate(gan.discriminator_optimizer, settings.critic_optimizer.rate(index))
     update(gan.discriminator_optimizer, parameters, means)
