@@ -88,12 +88,13 @@ def step(
         ValueError: the model was made for other settings.
     """
     check_made_for(settings, model.net.settings)
-    shaped = model.shape.now()  # lines 7, 9, 12, 16
-    of = partial(per_example, model.net, itself)
+    shaped = model.shape.now()  # lines 7, 9, 12
+    of = partial(per_example, model.net, itself)  # lines 4, 5
+    # Line 10, or 16
     clipped = clipped_sum(
         of, features, labels, rule=shaped.rule, microbatch_size=MICROBATCH_SIZE
     )
-    # Lines 13, 18
+    # Line 13, or 18; line 23 reads the raw gradients
     noisy = noised_each(clipped.sums, noise_stds=shaped.noise_stds, rng=rng)
     model.shape.see(noisy, partial(raw_squares, model.net, (features, labels), settings.lot))
     set_rate(model.optimizer, settings.optimizer.rate(index))

@@ -276,8 +276,8 @@ class RawHistory(Remembering):
 
         Local is at s_i = beta sqrt(E'_i) (line 9), and noise is in proportion: z sqrt(m) s_i.
         """
-        rule, stds = super().now()
-        if self.switched():
+        rule, stds = super().now()  # lines 16, 18
+        if self.switched():  # lines 9, 12
             rule = PerCoordinateClipping(
                 tuple(self.bound_factor * e.sqrt() for e in self.remembered())
             )
@@ -285,9 +285,9 @@ class RawHistory(Remembering):
         return Shaped(rule, [self.scale * std for std in stds])
 
     def switched(self) -> bool:
-        """Line 7."""
+        """Whether clipping is local: the history has spread out."""
         whole = torch.cat([one.flatten() for one in self.remembered()]).double()
-        return bool(
+        return bool(  # line 7
             (whole if self.spread == "square" else whole.sqrt()).var() > self.threshold
         )
 
@@ -296,7 +296,7 @@ class RawHistory(Remembering):
         super().see(noisy)
         if raw is None:
             raise TypeError("raw must be given: AdaDP's printed history reads raw gradients")
-        self._follow(raw(self.of), self.decay)
+        self._follow(raw(self.of), self.decay)  # line 23
 
 
 class ReleasedHistory(Remembering):

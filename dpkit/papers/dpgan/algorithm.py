@@ -1,9 +1,7 @@
-"""Generator and critic, and Algorithms 1 to 3: the critic's step in each form, the generator's, and
-the warm start.
+"""Algorithms 1 to 3: the critic's step in each form, the generator's, and the warm start.
 
-A step is one update of the critic; after every `critic_steps`-th the generator is updated too. The
-published snapshot has the generator's step commented out; here it runs unless
-`settings.generator_trained` says otherwise.
+A step updates the critic, every `critic_steps`-th the generator too (which the published snapshot
+has commented out: `settings.generator_trained`).
 
 The code clips g_i / B, where B is a device's batch, at c, and adds noise in that unit; here g_i is
 clipped at B c, the same after division.
@@ -78,46 +76,43 @@ def plain_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[StepInput
         gan: updated in place.
         images: the batch, (batch, channels, height, width), in [-1, 1].
         labels: not looked at.
-        now: settings (networks, penalty, learning rates), index (number of this step of the
-            critic, from 0), rng (latents and mixing).
+        now: `StepInputs`, for networks, penalty and learning rates.
     """
     critic, settings = gan.discriminator, now["settings"]
-    fakes, mixing = _partners(gan, images, settings, now["rng"])
+    fakes, mixing = partners(gan, images, settings, now["rng"])
     # eq. 2: f(fake_i) - f(real_i) + weight (|grad f(x_i)| - 1)^2, x_i between the two
     points = torch.lerp(fakes, images, mixing.view(-1, 1, 1, 1)).detach().requires_grad_()
     (slope,) = torch.autograd.grad(critic(points).sum(), points, create_graph=True)
     penalty = (slope.flatten(1).norm(dim=1) - 1).square()
-    losses = critic(fakes).squeeze(1) - critic(images).squeeze(1)
-    losses = losses + settings.penalty_weight * penalty
+    of_fake, of_real = critic(fakes).squeeze(1), critic(images).squeeze(1)
+    losses = of_fake - of_real + settings.penalty_weight * penalty
     parameters = list(critic.parameters())
     gradients = torch.autograd.grad(losses.mean(), parameters)
-    kept = torch.ones_like(losses)[None]
+    kept = losses.new_ones(1, 1)
     return _updated(gan, parameters, gradients, losses.detach(), kept, **now)
 
 
 def basic_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[StepInputs]) -> Record:
-    """Algorithm 1, lines 4-11: gradients clipped by group at fixed bounds, noised, applied.
+    """Algorithm 1, from line 7: gradients clipped by group at fixed bounds, noised, applied.
 
     Arguments as `plain_step`; the batch may be empty. settings.clipping is a GroupClipping.
     """
-    return _private(gan, images, fixed_rule(now["settings"]), **now)
+    return private_step(gan, images, fixed_rule(now["settings"]), **now)
 
 
 def advanced_step(
     gan: Gan, images: Tensor, labels: Tensor, *, public: Tensor, **now: Unpack[StepInputs]
 ) -> Record:
-    """Algorithm 3, lines 4-16: bounds, and by Algorithm 2 groups, from a batch of public examples.
+    """Algorithm 3, from line 4: bounds, and by Algorithm 2 groups, from a public batch.
 
-    Arguments as `basic_step`, with settings.clipping a PublicBounds or PublicClusters.
-
-    Args:
-        public: all public examples, (examples, channels, height, width), in [-1, 1]: bounds and
-            groups follow from them and from what was released before.
+    Arguments as `basic_step`, with settings.clipping a PublicBounds or PublicClusters. Bounds and
+    groups follow from `public`, all public examples, and from what was released.
     """
     clipping = now["settings"].clipping
     assert not isinstance(clipping, GroupClipping | Unclipped)
+    # Lines 4 and 5
     bounds = public_bounds(gan, public, settings=now["settings"], rng=now["rng"])
-    return _private(gan, images, clipping.rule(bounds), **now)
+    return private_step(gan, images, clipping.rule(bounds), **now)  # Lines 6, 9 to 12
 
 
 def step_of(settings: DpganSettings, public: Tensor) -> Step:
@@ -138,7 +133,7 @@ def warm_start(
     checkpoint: Checkpoints | None = None,
 ) -> Iterator[Record]:
     """Algorithm 3, line 1: `settings.warm_start` iterations on the public examples alone."""
-    labels = torch.zeros(len(public), dtype=torch.int64, device=public.device)
+    labels = public.new_zeros(len(public), dtype=torch.int64)
     data = Data(public, labels, len(public))
     warm = replace(
         settings,
@@ -155,14 +150,13 @@ def warm_start(
 
 
 def generate(generator_net: nn.Module, codes: Tensor) -> Tensor:
-    """Images of a released generator, in evaluation mode: an image depends on its own code alone.
+    """Images of a released generator, (codes, channels, height, width), in [-1, 1].
+
+    In evaluation mode, so that an image depends on its own code alone.
 
     Args:
         generator_net: left as it is.
-        codes: (images, latent_size), standard normal.
-
-    Returns:
-        (images, channels, height, width) in [-1, 1].
+        codes: (codes, latent_size), standard normal.
     """
     released = deepcopy(generator_net).eval() if generator_net.training else generator_net
     with torch.no_grad():
@@ -171,11 +165,10 @@ def generate(generator_net: nn.Module, codes: Tensor) -> Tensor:
 
 def fixed_rule(settings: DpganSettings) -> GroupClipping:
     """The rule of fixed bounds, on g_i: as published, each times the batch of one device."""
-    rule = settings.clipping
+    rule, batch = settings.clipping, settings.expected_batch_size // settings.devices
     assert isinstance(rule, GroupClipping)
     if not settings.noise_over_sqrt_batch:
         return rule
-    batch = settings.expected_batch_size // settings.devices
     return replace(rule, bounds=tuple(batch * bound for bound in rule.bounds))
 
 
@@ -185,17 +178,18 @@ def public_bounds(
     """A bound for each tensor: the mean norm of its gradient in a batch of public examples."""
     order = torch.randperm(len(public), generator=rng, device=rng.device)
     batch = public[order[: settings.expected_batch_size]]
-    fakes, mixing = _partners(gan, batch, settings, rng)
+    fakes, mixing = partners(gan, batch, settings, rng)
     judged = penalised(gan.discriminator, settings.penalty_weight)
     gradients, _ = judged(batch, fakes, mixing)
     return mean_norm_bounds(gradients.norms(), least=LEAST_BOUND)
 
 
-def _private(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[StepInputs]) -> Record:
-    """Clip example by example, add up, noise once, divide by the batch's public size, update."""
+def private_step(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[StepInputs]) -> Record:
+    """One step at the bounds of `rule`; other arguments as `basic_step`."""
     settings, rng = now["settings"], now["rng"]
-    fakes, mixing = _partners(gan, images, settings, rng)
-    judged = penalised(gan.discriminator, settings.penalty_weight)
+    fakes, mixing = partners(gan, images, settings, rng)
+    judged = penalised(gan.discriminator, settings.penalty_weight)  # line 7
+    # Line 8
     clipped = clipped_sum(
         judged, images, fakes, mixing, rule=rule, microbatch_size=MICROBATCH_SIZE
     )
@@ -204,53 +198,58 @@ def _private(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[StepInputs]) ->
     return _updated(gan, clipped.parameters, means, clipped.losses, clipped.weights, **now)
 
 
-def _partners(
+def partners(
     gan: Gan, images: Tensor, settings: DpganSettings, rng: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """For each real image a generated one, and where between the two its penalty is taken.
+    """A generated image for each real one, of its shape, and a place between the two, (batch,).
 
-    However many images the batch holds, as many are generated as it holds on average: in the
-    generator's batch normalisation they depend on one another, and would otherwise depend on the
-    private batch's size. Each image of a Poisson batch then draws one of them.
+    As many are generated as a batch holds on average: batch normalisation mixes them, and their
+    number must not tell the private batch's size. Each image of a Poisson batch draws one of them.
     """
     made, count = settings.expected_batch_size, len(images)
-    latents = torch.randn(made, settings.latent_size, generator=rng, device=rng.device)
     with torch.no_grad():
-        fakes = gan.generator_net(latents)
+        fakes = gan.generator_net(_latents(settings, rng))
     if not isinstance(settings.sampling, ShuffledBatches):
         fakes = fakes[torch.randint(made, (count,), generator=rng, device=rng.device)]
     return fakes[:count], torch.rand(count, generator=rng, device=rng.device)
 
 
+def update_generator(
+    gan: Gan, settings: DpganSettings, index: int, rng: torch.Generator
+) -> Tensor | None:
+    """After every `critic_steps`-th step, eq. 3: its loss reads the released critic alone."""
+    if (index + 1) % settings.critic_steps or not settings.generator_trained:
+        return None
+    loss = -gan.discriminator(gan.generator_net(_latents(settings, rng))).mean()
+    set_rate(
+        gan.generator_optimizer,
+        settings.generator_optimizer.rate(index // settings.critic_steps),
+    )
+    descend(gan.generator_optimizer, loss)
+    return loss
+
+
+def _latents(settings: DpganSettings, rng: torch.Generator) -> Tensor:
+    return torch.randn(
+        settings.expected_batch_size, settings.latent_size, generator=rng, device=rng.device
+    )
+
+
 def _updated(
     gan: Gan,
     parameters: Sequence[Tensor],
-    gradients: Sequence[Tensor],
+    means: Sequence[Tensor],
     losses: Tensor,
     weights: Tensor,
-    *,
-    settings: DpganSettings,
-    index: int,
-    rng: torch.Generator,
+    **now: Unpack[StepInputs],
 ) -> Record:
-    """The critic's update and, after every `critic_steps`-th, eq. 3: the generator's.
-
-    The generator sees only what was released.
-    """
+    settings, index = now["settings"], now["index"]
     set_rate(gan.discriminator_optimizer, settings.critic_optimizer.rate(index))
-    update(gan.discriminator_optimizer, parameters, gradients)
-    loss = None
-    if (index + 1) % settings.critic_steps == 0 and settings.generator_trained:
-        shape = (settings.expected_batch_size, settings.latent_size)
-        latents = torch.randn(shape, generator=rng, device=rng.device)
-        loss = -gan.discriminator(gan.generator_net(latents)).mean()
-        rate = settings.generator_optimizer.rate(index // settings.critic_steps)
-        set_rate(gan.generator_optimizer, rate)
-        descend(gan.generator_optimizer, loss)
+    update(gan.discriminator_optimizer, parameters, means)
     return Record(
         step=index,
         batch_size=len(losses),
         discriminator_loss=losses.sum() / max(len(losses), 1),
-        generator_loss=loss,
+        generator_loss=update_generator(gan, settings, index, now["rng"]),
         clipped=(weights < 1).any(0).float().mean().nan_to_num(),
     )

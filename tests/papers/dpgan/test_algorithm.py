@@ -228,14 +228,14 @@ def test_one_record_moves_the_update_by_no_more_than_is_priced(
     bounds = bounds_of(settings, public, seed=1)
     mixing = torch.rand(4, generator=generator_on(CPU, reproducible_seed=2))
     fakes = images(4, seed=9)
-    drawn = algorithm._partners
+    drawn = algorithm.partners
 
     def kept(gan, real, *rest):
         if len(real) == len(public[:3]) and torch.isin(real, public).all():
             return drawn(gan, real, *rest)
         return fakes[: len(real)], mixing[: len(real)]
 
-    monkeypatch.setattr(algorithm, "_partners", kept)
+    monkeypatch.setattr(algorithm, "partners", kept)
     one, other = (run(settings, batch[:n], public)[0] for n in (4, 3))
     pairs = zip(one.discriminator.parameters(), other.discriminator.parameters(), strict=True)
     moved = [(a - b).norm().item() * settings.expected_batch_size for a, b in pairs]
