@@ -98,17 +98,20 @@ def ending(paper: str, runs: Stored, *keys: str, but: str = "") -> Table:
     rows = [_rows(f"{paper}/{version}")[0] for version in ("published", "repaired")]
     first, second = map(_cells, rows)
     made = [
-        {(one["provenance"]["seed"], one["provenance"]["scale"]) for one in of}
+        {(run["provenance"]["scale"], run["provenance"]["seed"]) for run in of}
         for of in (
-            [runs[name] for name in runs if name.startswith(f"{key}-seed")] for key in keys
+            [runs[one] for one in runs if one.startswith(f"{key}-seed")] for key in keys
         )
     ]
-    (scale,) = {scale for of in made for _, scale in of}
-    seeds = " and ".join(str(len(of)) for of in made)
+    ((scale, _), *_), seeds = made[0], " and ".join(str(len(of)) for of in made)
+    sure = (
+        "with certainty" if (c := row["confidence"]) == 1 else f"at {100 * c:g} % confidence"
+        for row in rows
+    )
     notes = [
         f"{title}: {row['proven_by']}, {row['adjacency']}, delta {short(row['delta'])}; measured "
-        f"in {row['trials']:,} trials, at {100 * row['confidence']:g} % confidence."
-        for title, row in zip(("As published", "Repaired"), rows, strict=True)
+        f"in {row['trials']:,} trials, {how}."
+        for title, row, how in zip(("As published", "Repaired"), rows, sure, strict=True)
     ]
     mended = ("repaired: proven", "repaired: measured", "scale of the runs", "seeds")
     epsilons = ("not stated" if one == "-" else one for one in (*first[1:5], *second[3:5]))
