@@ -25,7 +25,7 @@ PRINTED: dict[str, dict[Any, Any]] = {
     # section 5.4: the score without any optimisation, and with several; shown at the row of most
     # marks, as the text does not name one ("all", the code's last script, is none of the table's)
     "table_9": {"none": 6.59, "grouping-adaptive-warm": 8.64},
-    # section 5.3, Table 4, LSUN-U: JS score of the GAN and of dpGAN
+    # section 5.3, Table 4, LSUN-U: JS scores; which of them is whose, is lost
     "table_4": {"gan": 0.25, "dpgan": 0.29},
     # section 5.3, Table 2, MNIST: real images' inception score minus dpGAN's is less than this
     "table_2": {"real minus dpgan": 1.32},
