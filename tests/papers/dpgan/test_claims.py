@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -19,6 +18,7 @@ from truths import direction, log_moment
 from dpkit.common import files
 from dpkit.common.checks import short
 from dpkit.papers.claims import OPACUS_ORDERS, check, outcome
+from dpkit.papers.claims import of_poisson_batches as certified
 from dpkit.papers.dpgan import claims
 from dpkit.papers.dpgan.settings import (
     CELEBA,
@@ -34,7 +34,6 @@ from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, pld
 from dpkit.privacy.clipping import GroupClipping
 
 BY_ID = {claim.id.removeprefix("dpgan/"): claim for claim in claims.CLAIMS}
-
 
 # id -> noise multiplier, sample rate, critic steps: what each epsilon is the price of
 Z = math.sqrt(2 * math.log(1.25e4)) / 4
@@ -67,10 +66,7 @@ def explained(name: str) -> str:
 
 
 def printed(charges: list[float], *, groups: int, target: float, one_more: int) -> int:
-    """What the code's loop prints: it tests every tenth iteration.
-
-    `one_more` is 1 as the loop has it, which counts from 0 and charges before it tests.
-    """
+    """What the loop prints, testing every tenth; `one_more` is 1 as it has it, counting from 0."""
     iteration = 0
     while True:
         done = iteration + one_more
@@ -100,17 +96,14 @@ def test_what_is_said_of_other_groups_and_other_sizes():
         six = replace(settings, clipping=GroupClipping((4.0,) * 6, groups))
         assert f"it would be {claims.allowed(six)}" in explained(f"table-7-{name}-after")
     for settings, column in ((ungrouped(LSUN_U), "before"), (LSUN_U, "after")):
-        computed = check(BY_ID[f"table-7-lsun-u-{column}"]).computed
-        assert settings.iterations_allowed(public_size=2_973_000) == computed
         other = settings.iterations_allowed(public_size=2_972_381)
         assert f"would give {other}" in explained(f"table-7-lsun-u-{column}")
 
 
 def test_the_private_size_is_the_only_multiple_of_500_that_gives_both_cells():
     """Iterations grow with the size: 500 fewer give too few, 500 more too many."""
-    cells = TABLE_7["lsun-u"]
     sizes = (2_500_000, 2_972_500, 2_973_000, 2_973_500, 3_500_000)
-    for settings, cell in zip((ungrouped(LSUN_U), LSUN_U), cells, strict=True):
+    for settings, cell in zip((ungrouped(LSUN_U), LSUN_U), TABLE_7["lsun-u"], strict=True):
         found = [settings.iterations_allowed(public_size=size) for size in sizes]
         assert found == sorted(found)
         assert found[1] < found[2] == cell < found[3]
@@ -118,13 +111,10 @@ def test_the_private_size_is_the_only_multiple_of_500_that_gives_both_cells():
 
 def test_the_last_iteration_within_the_budget():
     """552 stay within epsilon 4 by the code's charge, 553 do not."""
-    charges = [(i, log_moment(i + 1, Z, 256 / 49_000)) for i in range(1, 25)]
-    for count, within in ((552, True), (553, False)):
-        spent = min((28 * count * c + math.log(1e5)) / i for i, c in charges)
-        assert (spent <= 4) == within
+    spent = {count: of_moments(Z, 256 / 49_000, 28 * count) for count in (552, 553, 560)}
+    assert spent[552] <= 4 < spent[553]
     assert "552 iterations stay within 4" in explained("every-tenth-iteration")
-    at_560 = min((28 * 560 * c + math.log(1e5)) / i for i, c in charges)
-    assert check(BY_ID["every-tenth-iteration"]).computed == pytest.approx(at_560, rel=1e-6)
+    assert check(BY_ID["every-tenth-iteration"]).computed == pytest.approx(spent[560], rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +124,7 @@ def test_each_epsilon_by_quadrature_at_its_best_order(name: str):
     """The definition of RDP, with 20 digits, at the order that decides and at its neighbours."""
     noise, q, steps = PRICED[name]
     found = check(BY_ID[name]).computed
-    one = SampledGaussian(noise, q)
-    rdp = one.rdp(OPACUS_ORDERS)
+    rdp = SampledGaussian(noise, q).rdp(OPACUS_ORDERS)
     totals = steps * rdp + math.log(1e5) / (np.array(OPACUS_ORDERS) - 1)
     best = int(np.argmin(totals))
     for i in range(max(best - 1, 0), best + 2):
@@ -190,33 +179,26 @@ def test_opacus_gives_the_same_epsilons():
         assert check(BY_ID[name]).computed == pytest.approx(epsilon, rel=1e-8), name
 
 
-def certified(noise: float, q: float, steps: int) -> float:
-    return pld.epsilon([Release(SampledGaussian(noise, q), steps)], delta=1e-5).epsilon
-
-
 def test_parallel_composition_and_the_code_charge_less_than_the_groups_of_one_batch():
     q, seven = 256 / 49_000, explained("theorem-4.1-7-groups")
-    one = SampledGaussian(Z, q)
-    alone, apart = claims.epsilon(one, 2_240), claims.epsilon(one, 7 * 2_240)
-    for value, steps in ((alone, 2_240), (apart, 7 * 2_240)):
-        assert re.search(rf"{value:.2f} \(certified\s{certified(Z, q, steps):.2f}\)", seven)
+    alone, apart = (claims.epsilon(SampledGaussian(Z, q), steps) for steps in (2_240, 15_680))
+    for value, steps in ((alone, 2_240), (apart, 15_680)):
+        assert f"{value:.2f} (certified {certified(Z, q, steps):.2f})" in seven
         assert f"{value:.2f}" in explained("stray-factor-4-devices")
-    assert f"charges are {certified(Z, q, 7 * 2_240):.2f}," in explained("every-tenth-iteration")
+    assert f"charges are {certified(Z, q, 15_680):.2f}," in explained("every-tenth-iteration")
     assert alone < 4 < apart < check(BY_ID["theorem-4.1-7-groups"]).computed
-    assert f"13.9 and {certified(Z, q, 5 * 3_120):.2f}" in explained("groups-share-one-batch")
+    assert f"13.9 and {certified(Z, q, 15_600):.2f}" in explained("groups-share-one-batch")
     assert f"{check(BY_ID['theorem-4.1-5-groups']).computed:.2f}" in explained("auto-grouping")
 
 
 def test_what_six_groups_of_celeba_cost_and_what_one_device_is_charged():
     noise, q, steps = Z / 2 / math.sqrt(6), 192 / 198_547, 16_280
-    six = f"{claims.epsilon(SampledGaussian(noise, q), steps):.0f}"
-    assert f"it is {six}, certified {certified(noise, q, steps):.1f}" in explained(
-        "theorem-4.1-celeba"
-    )
-    device = BY_ID["stray-factor-1-device"]
-    seven, one = (of_moments(Z, 64 / 49_000, groups * 2_240) for groups in (7, 1))
-    assert device.stated == round(seven, 2)
-    assert f"charge {seven:.2f} with seven tensors, {one:.2f} with" in device.explanation
+    six = claims.epsilon(SampledGaussian(noise, q), steps), certified(noise, q, steps)
+    assert "it is {:.0f}, certified {:.1f}".format(*six) in explained("theorem-4.1-celeba")
+    charged = [of_moments(Z, 64 / 49_000, groups * 2_240) for groups in (7, 1)]
+    said = "charge {:.2f} with seven tensors, {:.2f} with one".format(*charged)
+    assert said in explained("stray-factor-1-device")
+    assert BY_ID["stray-factor-1-device"].stated == round(charged[0], 2)
 
 
 def test_one_clip_and_noise_on_each_example():
@@ -251,15 +233,13 @@ def test_groups_of_one_batch_cost_as_much_as_groups_apart_only_without_sampling(
 
 def test_one_release_against_the_definition():
     with mpmath.workdps(20):
-        deltas = (direction(noise_from_budget(budget), 1, budget) for budget in (4, 8, 10))
-        found = dict(zip((4, 8, 10), map(float, deltas), strict=True))
+        found = {each: float(direction(noise_from_budget(each), 1, each)) for each in (4, 8, 10)}
+        sampled, typed = direction(Z / 2.5, 256 / 2_450_000, 10), direction(0.434, 1, 10)
     assert check(BY_ID["one-release-lsun"]).computed == pytest.approx(found[10], rel=1e-9)
     text = explained("one-release-lsun")
     assert f"at 8 (CelebA) it is {1e4 * found[8]:.3f}e-4, just above" in text
     assert f"at 4 (MNIST) {1e6 * found[4]:.1f}e-6, within" in text
     assert found[4] < 1e-4 < found[8]
-    with mpmath.workdps(20):
-        sampled, typed = direction(Z / 2.5, 256 / 2_450_000, 10), direction(0.434, 1, 10)
     assert f"it is {float(sampled) * 1e18:.1f}e-18 at 10" in text
     assert f"({float(typed) * 1e4:.2f}e-4 with the printed .434)" in text
 
@@ -392,8 +372,7 @@ def test_how_sure_a_discriminator_is_at_a_score():
         # the least average: some images as unsure as can be, the others sure
         low = np.linspace(0.5, alike, 1_001)
         mixed = [1 - (1 - one) * (most - score) / (most - js(one)) for one in low]
-        found = claims.sure_at_least(score)
-        assert found == pytest.approx(min(mixed), abs=1e-9)
+        assert claims.sure_at_least(score) == pytest.approx(min(mixed), abs=1e-9)
     assert f"{100 * claims.sure_at_least(0.25):.1f} %" in text
     assert check(BY_ID["js-near-its-maximum"])[1:3] == (claims.sure_at_least(0.29), "computed")
 
@@ -415,18 +394,14 @@ def test_a_sampled_batch_by_quadrature():
     q, noise = 256 / 2_450_000, math.sqrt(2 * math.log(1.25e4)) / 10
     epsilon = claims.of_a_batch()
 
-    def mixed(x: float) -> float:
-        return float((1 - q) * norm.pdf(x, 0, noise) + q * norm.pdf(x, 1, noise))
+    def above(x: float, sign: int) -> float:
+        without = float(norm.pdf(x, 0, noise))
+        pair = ((1 - q) * without + q * float(norm.pdf(x, 1, noise)), without)[::sign]
+        return max(pair[0] - math.exp(epsilon) * pair[1], 0.0)
 
-    def above(x: float) -> float:
-        return mixed(x) - math.exp(epsilon) * float(norm.pdf(x, 0, noise))
-
-    delta = quad(lambda x: max(above(x), 0.0), 0, 6, limit=500, epsabs=1e-16)[0]
+    delta = quad(above, 0, 6, (1,), limit=500, epsabs=1e-16)[0]
     assert delta == pytest.approx(q * 1e-4, rel=1e-6)
-    other = quad(
-        lambda x: max(norm.pdf(x, 0, noise) - math.exp(epsilon) * mixed(x), 0.0), -3, 3, limit=500
-    )[0]
-    assert other <= delta
+    assert quad(above, -3, 3, (-1,), limit=500)[0] <= delta
 
 
 def test_the_linear_theorem_at_epsilon_10():
