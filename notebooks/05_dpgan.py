@@ -63,7 +63,7 @@ def brief(settings, *, steps=60):
     return replace(small(sized(settings, scale="reduced"), batch_size=32, steps=steps), **DIGITS)
 
 
-one_step = brief(ungrouped(paper.REPAIRED))  # Algorithm 1: each tensor clipped apart
+one_step = brief(ungrouped(paper.REPAIRED))  # as the code: each tensor clipped apart
 gan = paper.new_gan(one_step, seed=0, device=cpu)
 for name, tensor in gan.discriminator.named_parameters():
     print(f"{name:9} {tuple(tensor.shape)!s:16} {tensor.numel():6,} numbers")
@@ -475,8 +475,8 @@ columns = ["data", "epsilon_0", "by formula", "noise", "epsilon", "batch", "devi
 tabled(rows, columns, digits=4)
 
 # %% [markdown]
-# (No text states the private size of LSUN-U; it is fitted to Table 7.) The formula is proven only for
-# $\varepsilon_0 < 1$. Is one release at $\varepsilon_0 = 10$ still $(10, 10^{-4})$-private? The exact answer:
+# (No text states the private size of LSUN-U; it is fitted to Table 7. Of CelebA and LSUN the kit has settings and
+# prices; `reproduce` trains on MNIST alone.) The formula is proven only for $\varepsilon_0 < 1$. Is one release at $\varepsilon_0 = 10$ still $(10, 10^{-4})$-private? The exact answer:
 
 # %%
 from dpkit.papers.claims import check
@@ -571,6 +571,8 @@ tabled(rows, ["claim", "stated", "computed", "verdict"], digits=4)
 #
 #     if iteration % 10 == 0 and delta(spent, 4) > 1e-5: stop     # as published
 #     if delta(spent + the next step, 4) > 1e-5: stop             # before the step that would exceed
+#
+# By the code's own accountant, that is; a certified one proves 3.25 for the same charges at 560.
 
 # %%
 counts = list(range(546, 563))
@@ -595,11 +597,11 @@ plots.picture(drawn, f"Epsilon as charged, with the two tests as dots: {told}.")
 # %% [markdown]
 # ### 6.2 Groups of one gradient are not parts of the data
 #
-# Theorem 4.1 says that $k$ groups, clipped and noised separately, are as private as one: by parallel
-# composition, because they are disjoint. But parallel composition is for disjoint parts of the *data*, where a
-# record is in one part only. Groups are parts of the *parameters*, and every record has a gradient in each.
-# Where can a record's gradient end up when groups are clipped separately? Take two groups of one coordinate
-# each, with bound 1:
+# Theorem 4.1 is on $k$ groups that are clipped and noised separately. Its proof has two arguments: the moments
+# accountant charges each group, and by parallel composition they cost as much as one, because they are disjoint.
+# But parallel composition is for disjoint parts of the *data*, where a record is in one part only. Groups are parts
+# of the *parameters*, and every record has a gradient in each. Where can a record's gradient end up when groups are
+# clipped separately? Take two groups of one coordinate each, with bound 1:
 #
 #     scale = min(1, C / norm(whole gradient))     # a disc: norm at most C
 #     scale = min(1, C / norm(own group))          # a square: norm at most C sqrt(k), in its corners
@@ -631,8 +633,8 @@ plots.picture(drawn, "Clipped gradients of two groups: within the circle of radi
 # %% [markdown]
 # Noise of standard deviation $zC$ in each direction covers a move of $C$. But a corner is $C\sqrt{k}$ away, and
 # every gradient that is long in all groups ends there. Here is what that costs on MNIST, in three readings: one
-# group alone (the theorem); each group as a release from *a separate batch* (the code's charge); and all groups
-# together, from one batch (what really happens).
+# group alone (parallel composition); each group as a release from *a separate batch* (the code's charge); and all
+# groups together, from one batch (what really happens).
 
 # %%
 from dpkit.papers.dpgan.claims import epsilon, groups_of, rate
@@ -910,8 +912,8 @@ table(tables.table_4(stored), kept, measured=["mean"])
 
 # %% [markdown]
 # It always can: the discriminator is nearly sure about every generator's images (0.309 to 0.311 bits), but not about
-# real test images (0.02). The printed 0.25 and 0.29, for other images, lie just below the largest value that this score
-# can take.
+# real test images (0.02). The printed 0.25 and 0.29, for other images (which of them is whose is lost from the text),
+# lie just below the largest value that this score can take.
 #
 # ### Side by side
 

@@ -212,7 +212,7 @@ tabled([row | {"papers": sum(count[row["slip"], name] > 0 for name in names),
 # What does a slip cost? Some claims put the epsilon that a paper states beside the epsilon of what was run:
 
 # %%
-STATED = (9.6, 4.0, 10.0, 0.5, 1.4)  # epsilons, in the order of the papers
+STATED = (9.6, 4.0, 1.13, 10.0, 0.5)  # epsilons; 1.13 is what dpGAN's code charges for one device
 limits = [v for v in verdicts.values() if v.claim.kind == "at most" and v.claim.code]
 costs = {v.claim: v.computed / v.claim.stated for v in limits if v.claim.stated in STATED}
 for claim, times in sorted(costs.items(), key=lambda pair: pair[1]):
@@ -234,7 +234,7 @@ plots.picture(drawn, words)
 
 # %% [markdown]
 # (DP-CGAN's corrections add up: each of its bars has those before it.) A budget that is looked at every tenth
-# iteration costs a hundredth. Tensors clipped one by one, groups taken for disjoint data: several times what is
+# iteration costs a hundredth by its own accountant. Tensors clipped one by one, groups taken for disjoint data: several times what is
 # stated. And one private value that is read without noise leaves no epsilon at all, however careful the rest is.
 # The most expensive slip is no wrong number but a line that nobody thought of charging.
 #
@@ -326,8 +326,8 @@ card("small_images/zhang-factor-8")
 # %% [markdown]
 # ### AdaDP: how far does a clipped coordinate move?
 #
-# "A coordinate clipped to $[-s, s]$ has sensitivity $s$." That is right for a record that is added or removed. The
-# paper's data sets differ in a record that is replaced:
+# "A coordinate clipped to $[-s, s]$ has sensitivity $s$." That is right for a record that is added or removed, not for
+# one that is replaced. The paper's data sets "differ in only one record", which can mean either:
 
 # %%
 s, values = 1.5, np.array([-40.0, -1.0, 0.0, 0.7, 25.0])

@@ -189,8 +189,8 @@ print(f"the review says: too small by a factor of eight; computed: {factor:.3f}"
 # | `price(z)` | or else `price(z / sqrt(len(g_i)))` |
 #
 # *Where:* the same repository, `dp/clippers/basic.py`, lines 16 to 26: each tensor is a group of its own, and gets
-# noise of $z\,C$. The text prices all groups as one (its Theorem 4.1); the code charges each of them, as if it had
-# drawn a batch of its own (lines 28 and 29).
+# noise of $z\,C$. By one argument in the text (Theorem 4.1) all groups cost as much as one; the code charges each of
+# them, as if it had drawn a batch of its own (lines 28 and 29).
 #
 # [Notebook 02](02_dp_cgan.ipynb) had four tensors. And with nine?
 
