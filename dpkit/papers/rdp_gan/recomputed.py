@@ -1,8 +1,7 @@
 """The numbers behind the claims: the paper's formulas beside the kit's proofs.
 
 Both are of the Gaussian releases of the paper's own proofs (eq. 25, add-remove), as if only noisy
-loss values were released; the last functions are of the proof of Theorem 1. Delta is 1e-5
-throughout, epsilons are in nats.
+loss values were released. Delta is 1e-5 throughout, epsilons are in nats.
 """
 
 import math
@@ -80,8 +79,8 @@ MNIST = StatedColumn(
     60_000,
     25.0,
     0.1953,
-    "the printed value is 25 / 128. With 25 / 64 the table also bears out what the text says of "
-    "it, that larger batches and Adult have the smaller sensitivities",
+    "the printed value is 25 / 128. With 25 / 64 the table bears out what the text says: larger "
+    "batches and Adult have the smaller sensitivities",
 )
 TABLE_2 = (
     ADULT,
@@ -99,6 +98,7 @@ TABLE_5 = (
     Decay("step", StepDecay(SIGMA, 0.5, 100), 532),
     Decay("exp", ExponentialDecay(SIGMA, 0.01), 894),
 )
+RELEASES = DISCRIMINATOR_STEPS * GENERATOR_STEPS
 UNIT = _setting(1.0, 1.0)  # every record in every batch, moving the loss by 1
 RATE, NOISE = 0.01, 1.0  # at which Theorem 1 is looked at
 ORDERS = tuple(range(2, 65))
@@ -120,7 +120,7 @@ def curve_theorem_2(noises: Sequence[float] = NOISES) -> dict[str, list[float]]:
     """Epsilon of n_d releases by noise: "noise_std", "paper", "lower" and "upper".
 
     "paper" is eq. 15 at the best order, infinite where the theorem's condition fails; "lower" and
-    "upper" are the certified ends of the privacy loss distribution's epsilon. Sensitivity 1.
+    "upper" are certified. Sensitivity 1.
     """
     paper, pairs = [], []
     for noise_std in noises:
@@ -189,9 +189,8 @@ def slope() -> float:
 def tuning_epsilon() -> float:
     """Epsilon of the noise scales, for two validation sets that differ in one record.
 
-    Each set gives its scales with certainty: where they differ, already after the first test of
-    10,000 answers, the event "the first set's scales" has probabilities 1 and 0, and
-    1 <= e^epsilon 0 + delta for no epsilon and no delta < 1.
+    Each set gives its scales with certainty: if they differ after the first test of 10,000
+    answers, an event has probabilities 1 and 0, and 1 <= e^epsilon 0 + delta for no delta < 1.
     """
     tuning = Tuning(factor=0.7, threshold=0.5)
     one, other = (tuning.next_noise(SIGMA, [right / 10_000]) for right in (5_000, 4_999))
@@ -216,26 +215,17 @@ def most_tuned_iterations(column: StatedColumn, factor: float) -> float:
     return float(theorems.iterations_within(TOTAL, noises(), **column.setting))
 
 
-def iterations_by_noise(decay: Decay) -> Curve:
-    """The noise along the printed number of iterations."""
-    return Curve.along(decay.printed, decay.schedule, "iteration", "noise on the loss")
-
-
 def scheduled_iterations(schedule: Schedule, column: StatedColumn) -> float:
     """Iterations within the total by Theorem 4, the noise following `schedule`."""
     return float(theorems.iterations_within(TOTAL, map(schedule, count()), **column.setting))
 
 
-def cost(decay: Decay) -> float:
-    """Theorem 4's total for the printed iterations, over one iteration's at the first noise.
+def costs(schedule: Schedule, iterations: int) -> np.ndarray:
+    """Theorem 4's total after each iteration, over one iteration's at the first noise.
 
     It goes as the sum of 1 / noise^2, whatever order, sensitivity and sample rate are.
     """
-    return math.fsum((SIGMA / decay.schedule(t)) ** 2 for t in range(decay.printed))
-
-
-STEP_RATES = {"MNIST": 0.6, "Adult": 0.5}  # k of eq. 21, below Tables IV and V
-RELEASES = DISCRIMINATOR_STEPS * GENERATOR_STEPS
+    return np.cumsum([(SIGMA / schedule(t)) ** 2 for t in range(iterations)])
 
 
 def before_c(orders: np.ndarray, *, sample_rate: float, noise_std: float) -> np.ndarray:
@@ -279,10 +269,10 @@ def accountant(most: int) -> float:
 
 def adult_over_mnist(batch: int) -> float:
     """Eq. 16's epsilon of an iteration on Adult over that on MNIST, at noise 10."""
-    cells = {one.data: one for one in TABLE_2 if one.batch == batch}
     adult, mnist = (
-        theorems.theorem_2(noise_std=SIGMA, **cells[name].setting)
-        for name in ("Adult", "MNIST")
+        theorems.theorem_2(noise_std=SIGMA, **one.setting)
+        for one in TABLE_2
+        if one.batch == batch
     )
     return adult / mnist
 
@@ -294,14 +284,11 @@ def replaced_over_left_out(lowest: float) -> float:
         divergence.mixture((1 - RATE, RATE), (still, divergence.normal(loss, NOISE)))
         for loss in (lowest, (lowest + 1) / 2, 1.0)
     ]
-    found = (
-        divergence.renyi(p, q, 2, low=-20, high=20) for p, q in product(released, released)
-    )
-    return max(found) / float(SampledGaussian(NOISE, RATE).rdp([2])[0])
+    pairs = product(released, released)
+    found = max(divergence.renyi(p, q, 2, low=-20, high=20) for p, q in pairs)
+    return found / float(SampledGaussian(NOISE, RATE).rdp([2])[0])
 
 
-def unfloored_iterations(name: str) -> float:
+def unfloored_iterations(column: StatedColumn, factor: float) -> float:
     """Iterations within the total where the noise is k^(t / t*), as eq. 21 is printed."""
-    column = {"MNIST": MNIST, "Adult": ADULT}[name]
-    schedule = ExponentialDecay(SIGMA, -math.log(STEP_RATES[name]) / 100)
-    return scheduled_iterations(schedule, column)
+    return scheduled_iterations(ExponentialDecay(SIGMA, -math.log(factor) / 100), column)

@@ -76,8 +76,8 @@ class UnprovenNoise:
 class LossValueNoise(UnprovenNoise):
     """Algorithm 1's line 9, and the code: N(0, std^2) on the *value* of the discriminator's loss.
 
-    Eq. 8 writes a sum over the batch, eq. 13 has the sensitivity of a mean, and the code takes the
-    mean: so do the steps here. For the gradient it is all one.
+    Eq. 8 writes a sum, eq. 13 has the sensitivity of a mean, which the code and the steps here
+    take.
     """
 
     reason = "noise on the value of a loss is a constant for the gradient: updates have none"

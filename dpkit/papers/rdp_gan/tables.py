@@ -3,8 +3,8 @@
 `PRINTED` holds the paper's numbers; every other one is of a stored run, or of the formulas. A
 stored run has `scores` at the tables' iterations; by reading:
 
-* loss value: noise on the value changes nothing: a schedule only decides the end of the one run,
-  and each column reads the same run at its printed iteration;
+* loss value: a schedule only decides the end of the one run, which each column reads at its
+  printed iteration;
 * repaired: each schedule is a separate run.
 """
 
@@ -75,7 +75,7 @@ TITLES = {  # by key; the first of each group is a row of Table IV
     "dp-gan-no-noise": "DP-GAN without noise",
     "dp-gan-no-norm": "DP-GAN without its largest norm",
     "dp-gan-longer": "DP-GAN, ten times as many iterations of one step",
-    "dcgan-loss-value": "the text's networks",
+    "dcgan-loss-value": "the text's networks, one GAN of all digits",
     "dcgan-label": "the text's networks, label weight 20",
     "dcgan-rate": "the text's networks, the code's rates",
     "dcgan-both": "the text's networks, label weight 20, code's rates",
@@ -114,8 +114,7 @@ def table_3(stored: Stored) -> Rows:
     """Error of each attribute's PMF (eq. 22): printed, and of our runs, mean over seeds.
 
     Rows: the paper's three, the published reading (which is the run without privacy), repaired
-    GANs and private marginals at each epsilon. Eq. 22's weights are the labels' numbers, whose
-    order the text does not state: compare rows of one encoding alone.
+    GANs and private marginals at each epsilon. Of eq. 22's weights: see `tasks.pmf_error`.
     """
     rows = [
         {
@@ -134,10 +133,9 @@ def table_3(stored: Stored) -> Rows:
 def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> Rows:
     """Tables IV ("digits") and V ("census"): a row each for the paper, as published, and repaired.
 
-    Keys: row, epsilon (proven; "none" where there is no guarantee), and for each of COLUMNS
-    "<column>" with the mean over seeds, "<column>_range" with the lowest and highest,
-    "<column>_iterations". Scores: "accuracy" (the paper's), "trained_on_generated", and, of digits,
-    "spread". The stored parts are of "table_4" (digits) or "table_5" (census).
+    Keys: row, epsilon (proven, or "none"), and for each of COLUMNS "<column>" (mean over seeds),
+    "<column>_range" (lowest and highest), "<column>_iterations". Scores: "accuracy" (the paper's),
+    "trained_on_generated", and, of digits, "spread". Parts are those of "table_4" or "table_5".
     """
     printed = PRINTED["accuracy"][records] if score == "accuracy" else {}
     iterations = {
@@ -159,9 +157,16 @@ def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> Rows:
         for name in DECAYS:
             row |= _cell(stored, f"repaired-{name}-{epsilon:g}", score, name)
         rows.append(row)
-    others = [("the text's networks (DCGAN), as published", "none", "dcgan-loss-value")]
-    others += [
-        ("the text's networks, repaired", f"{e:g}", f"dcgan-repaired-{e:g}") for e in EPSILONS
+    others = [
+        (
+            "the text's networks (DCGAN), one GAN of all records, as published",
+            "none",
+            "dcgan-loss-value",
+        ),
+        *(
+            ("the text's networks, repaired", f"{e:g}", f"dcgan-repaired-{e:g}")
+            for e in EPSILONS
+        ),
     ]
     if records == "census":
         others += [("private marginals", f"{e:g}", f"marginals-{e:g}") for e in EPSILONS]
@@ -178,10 +183,9 @@ def figure_3(
 ) -> dict[str, list[float]]:
     """Epsilon of generator iterations by noise on the loss: by the paper, eq. 23, and certified.
 
-    The figure is of one iteration. Returns "noise"; "paper" (Theorem 4; of one iteration that is
-    Theorem 3, eq. 16); "eq. 23", added up; "lower" and "upper", the certified pair of n_d noisy
-    loss values an iteration, of the sensitivity C / |X|, if they were all that is released. Delta
-    1e-5, add-remove.
+    The figure is of one iteration. Returns "noise"; "paper" (Theorem 4; of one iteration eq. 16);
+    "eq. 23", added up; "lower" and "upper", certified for n_d noisy loss values an iteration, of
+    the sensitivity C / |X|, if nothing else were released. Delta 1e-5, add-remove.
     """
     setting = column.setting
     rate, each = setting["sample_rate"], setting["discriminator_steps"]
@@ -205,31 +209,37 @@ def figure_3(
 
 
 def figure_5(stored: Stored) -> dict[str, tuple[list[int], list[float]]]:
-    """Accuracy along training, mean over seeds: name -> (iterations, accuracy). Figures 5 and 6."""
+    """Accuracy along training, mean over seeds: name -> (iterations, accuracy)."""
     names = {
         **READINGS,
         **{f"repaired-constant-{e:g}": f"repaired, epsilon {e:g}" for e in EPSILONS},
-    }
-    curves = {
-        title: [one["curve"] for one in values(stored, key)] for key, title in names.items()
     }
     return {
         title: (
             some[0]["iterations"],
             np.mean([one["accuracy"] for one in some], axis=0).tolist(),
         )
-        for title, some in curves.items()
-        if some
+        for key, title in names.items()
+        if (some := [one["curve"] for one in values(stored, key)])
+    }
+
+
+def figure_6(stored: Stored) -> dict[str, list[float]]:
+    """Each digit's accuracy at the end of training, mean over seeds, as published."""
+    return {
+        READINGS[key]: np.mean([one["curve"]["by_digit"] for one in some], 0).T[-1].tolist()
+        for key in ("loss-value", "dp-gan")
+        if (some := values(stored, key))
     }
 
 
 def figure_7(stored: Stored, attribute: int) -> dict[str, list[float]]:
     """The PMF of one attribute in each method's records, mean over seeds."""
-    pmfs = {
-        title: [one[attribute] for one in _scores(stored, key, "pmf")]
+    return {
+        title: np.mean([one[attribute] for one in some], axis=0).tolist()
         for title, key in METHODS
+        if (some := _scores(stored, key, "pmf"))
     }
-    return {title: np.mean(some, axis=0).tolist() for title, some in pmfs.items() if some}
 
 
 def figure_8(stored: Stored) -> Rows:
@@ -275,7 +285,7 @@ def rates(sweep: Stored, stored: Stored, records: str) -> Rows:
 
 
 def mean_score(stored: Stored, key: str, score: str) -> "list[float] | None":
-    """A score of several numbers (such as one an attribute), mean over a method's seeds."""
+    """A score of several numbers (one an attribute), mean over a method's seeds."""
     found = _scores(stored, key, score)
     return np.mean(found, axis=0).tolist() if found else None
 
@@ -283,8 +293,8 @@ def mean_score(stored: Stored, key: str, score: str) -> "list[float] | None":
 def ablation_rows(stored: Stored) -> Rows:
     """Rows of Table IV with an odd score, each beside the runs that change one thing about it.
 
-    At each run's end, mean and range over seeds; runs not stored are left out. Keys: run, seeds,
-    and for each of SCORES "<score>" and "<score>_range". Of "ablations" and "table_4" together.
+    At each run's end, mean and range over seeds, of runs that are stored. Keys: run, seeds, and
+    for each of SCORES "<score>" and "<score>_range". Of "ablations" and "table_4" together.
     """
     rows = []
     for key, title in TITLES.items():

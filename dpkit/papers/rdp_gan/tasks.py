@@ -1,8 +1,8 @@
 """The tasks, their records and their scores: MNIST's digits, Adult's records.
 
 Scores read private or held-out records without noise: they describe the method, and are not
-released with a model (see each one's note). A column's codes are integers 0 .. size - 1; a table's
-codes have shape (rows, columns).
+released with a model. A column's codes are integers 0 .. size - 1; a table's have shape (rows,
+columns).
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class RdpGanTask(NamedTuple):
     """
 
     data: Data
-    changes: dict[str, Any]  # fields of Settings that follow from the records' form
+    changes: dict[str, Any]  # as CHANGES
     checksums: dict[str, str]
     accuracy: Callable[[np.ndarray, np.ndarray], float]
     judge: Callable[[np.ndarray, np.ndarray], dict[str, Any]]
@@ -195,7 +195,7 @@ def pmf_error(generated: ArrayLike, real: ArrayLike, size: int) -> float:
 
     sum over labels x = 1 .. size of |p_g(x) - p_r(x)| * x, of codes as `pmf` takes: code 0 is label
     1. The label's number is a weight, so an error counts for more in a late label. The text states
-    no order: only tables encoded alike compare. `total_variation` does not depend on the order.
+    no order: only tables encoded alike compare. `total_variation` does not need one.
     """
     return float(np.abs(pmf(generated, size) - pmf(real, size)) @ np.arange(1, size + 1))
 
@@ -208,7 +208,7 @@ def total_variation(generated: ArrayLike, real: ArrayLike, size: int) -> float:
 def pair_distance(generated: np.ndarray, real: np.ndarray, sizes: tuple[int, ...]) -> float:
     """Mean over all pairs of columns of the total variation of their joint shares, in [0, 1].
 
-    Two samples of one distribution are not at distance 0: compare with that of two real samples.
+    Compare with that of two real samples, which is not 0.
     Codes have shape (rows, columns), at least two columns; errors as `marginals.pair_counts`.
     """
     first, second = (
@@ -228,8 +228,8 @@ def classifier_accuracy(
     The share of rows whose label is predicted; and, balanced, the mean over the test's labels of
     the share of their rows that are predicted: 1 / labels for a constant prediction.
 
-    scikit-learn's, L2 with C 1, as many as 1,000 iterations. A generator may have collapsed to one
-    label: a table of results must hold it too, so the classifier is then the constant one.
+    scikit-learn's, L2 with C 1, as many as 1,000 iterations. Of a generator that collapsed to one
+    label it is the constant one.
 
     Raises:
         ValueError: scikit-learn's, of features that are not finite, (rows, features), labels that

@@ -29,8 +29,7 @@ class ConditionFails(ValueError):
 def sensitivity(largest_loss: float, *, batch_size: int) -> float:
     """Eq. 13: C / |X|, one record's stated shift of the mean loss of a batch.
 
-    largest_loss is C > 0, a bound on one example's loss: the paper measures it on the private data
-    (Table II), where a cross-entropy has none.
+    largest_loss is C > 0, a bound on one example's loss (`cross-entropy-bounded`).
     """
     checks.positive(largest_loss=largest_loss)
     checks.whole(1, batch_size=batch_size)
@@ -42,8 +41,8 @@ def theorem_1(
 ) -> float:
     """Theorem 1: Renyi epsilon of one release, q a^2 dS^2 / (2 (a - 1) s^2), at order a > 1.
 
-    Not a bound: step (d) of its proof (eq. 26) drops positive terms of a series. sample_rate is q
-    in [0, 1], sensitivity dS > 0, noise_std s > 0.
+    Not a bound (`theorem-1-order`). sample_rate is q in [0, 1], sensitivity dS > 0,
+    noise_std s > 0.
     """
     checks.between(1, math.inf, order=order)
     checks.in_range(0, 1, sample_rate=sample_rate)
@@ -54,9 +53,7 @@ def theorem_1(
 def lemma_1_divergence(renyi_epsilon: float, *, order: float, releases: int) -> float:
     """Eq. 28: 2 a n eps^2, the Renyi divergence said to bound n releases of Renyi epsilon eps.
 
-    Not a bound: a release of *pure* epsilon-DP has Renyi divergence 2 a eps^2 (Mironov 2017,
-    Lemma 1); releases of Renyi epsilon eps add up to n eps (Proposition 2 of the paper), which is
-    more once eps < 1 / (2 a).
+    Not a bound (`lemma-1-composition`).
     """
     checks.non_negative(renyi_epsilon=renyi_epsilon)
     checks.between(1, math.inf, order=order)
@@ -123,10 +120,7 @@ def theorem_4(
     noise_std: float,
     **setting: Unpack[TheoremSetting],
 ) -> float:
-    """Theorem 4: n_g epsilon_g, n_g >= 0; the rest as `theorem_2`.
-
-    The paper keeps delta, which basic composition makes n_g delta.
-    """
+    """Theorem 4: n_g epsilon_g, n_g >= 0; the rest as `theorem_2`. Of delta: `theorem-4-delta`."""
     checks.whole(generator_steps=generator_steps)
     return generator_steps * theorem_2(order, noise_std=noise_std, **setting)
 

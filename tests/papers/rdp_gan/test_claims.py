@@ -13,7 +13,7 @@ from dpkit.papers.claims import check
 from dpkit.papers.experiments import store
 from dpkit.papers.rdp_gan import claims, recomputed, sentences, tables, theorems
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST
-from dpkit.privacy import SampledGaussian, divergence, rdp
+from dpkit.privacy import SampledGaussian, divergence, pld, rdp
 from dpkit.privacy.ledger import Release
 
 BY_NAME = {claim.name: claim for claim in claims.CLAIMS}
@@ -106,7 +106,7 @@ def test_no_accuracies_allow_more_iterations(column: recomputed.StatedColumn, fa
 def test_printed_iterations_of_three_schedules_have_no_budget_in_common(table):
     """A budget that ends one schedule after its printed iterations ends another elsewhere."""
     for first in table:
-        allowed = recomputed.cost(first)
+        allowed = recomputed.costs(first.schedule, first.printed)[-1]
         for other in table:
             spent, done = 0.0, 0
             while (spent := spent + (10 / other.schedule(done)) ** 2) <= allowed:
@@ -129,6 +129,31 @@ def test_numbers_within_explanations():
         assert f"only {total(order, MNIST) / total(order):.0%} of that" in said
     assert "565,265 weights is 0, while" in check(BY_NAME["loss-noise-changes-nothing"]).explanation
     assert "6.25e-6" in BY_NAME["remark-3-condition"].explanation
+    for order, above in ((1.52, True), (1.54, False), (2.88, False), (2.9, True), (6, True)):
+        assert (total(order) / 1_000 > recomputed.bounds_on_adult(1).epsilon) == above
+    assert total(6) / 1_000 == pytest.approx(4.83e-4, rel=1e-3)
+    for noise, above in ((8.62, True), (8.63, False)):  # at which 32 moments cost about .3609
+        spent = [5_000 * log_moment(m + 1, 3.2 * noise, 64 / 20_000) for m in range(1, 33)]
+        by_moments = min((one + math.log(1e5)) / m for m, one in enumerate(spent, 1))
+        assert (total(2, noise=noise) > by_moments) == above
+    apart = [Release(SampledGaussian(80 / 20, 64 / 20_000), 5_000)]  # a draw for each of 64
+    assert 0.187 < pld.epsilon(apart, delta=1e-5).epsilon < 0.188
+    assert value("table-4-step-iterations") == 404
+    for name, most in (("4", 3_578), ("5", 1_863)):  # at constant noise
+        assert f"up to {most:,}." in BY_NAME[f"table-{name}-ant-iterations"].explanation
+        column = MNIST if name == "4" else ADULT
+        assert theorems.iterations_within(0.5, [10.0] * 4_000, **column.setting) == most
+
+
+def test_epsilon_falls_in_table_2s_cells_as_the_explanation_says():
+    for cell in recomputed.TABLE_2:
+
+        def slope(low: float, high: float, cell: recomputed.StatedColumn = cell) -> float:
+            ends = [recomputed.certified(cell.release(s), 5).epsilon for s in (low, high)]
+            return math.log(ends[1] / ends[0]) / math.log(high / low)
+
+        assert -1.55 < slope(5, 10) < -1.25
+        assert slope(*((60, 70) if cell.data == "Adult" else (20, 25))) < -2
 
 
 # The proof and the tables.
@@ -150,8 +175,8 @@ def test_the_other_direction_is_the_smaller_one(order, q, s):
     assert found == pytest.approx(reverse(order, q=q, s=s), rel=1e-7)
     assert 0 < found < log_moment(order, s, q) / (order - 1)
     example = BY_NAME["eq-27-negative"]
-    assert check(example).computed == pytest.approx(-math.log(1 + 0.01 * (math.e - 1)), rel=1e-12)
-    assert example.stated == pytest.approx(reverse(2, q=0.01, s=1), rel=1e-7)
+    assert example.stated == pytest.approx(-math.log(1 + 0.01 * (math.e - 1)), rel=1e-12)
+    assert check(example).computed == pytest.approx(reverse(2, q=0.01, s=1), rel=1e-7)
 
 
 def test_the_line_before_c_bounds_the_divergence_at_every_order():
@@ -173,7 +198,7 @@ def test_the_moments_accountant_by_its_sums():
             assert recomputed.accountant(32) == pytest.approx(best, rel=1e-6)
     found = value("tighter-than-moments-accountant")  # between the two
     assert recomputed.accountant(2_000) == pytest.approx(best, rel=1e-6)
-    assert 5 * best < found < BY_NAME["tighter-than-moments-accountant"].stated
+    assert 5 * best < found < recomputed.accountant(32)
 
 
 def test_ratios_of_the_data_sets_follow_from_their_sizes():
@@ -183,10 +208,10 @@ def test_ratios_of_the_data_sets_follow_from_their_sizes():
 
 
 @pytest.mark.parametrize(
-    ("name", "rate", "moved", "k"),
-    [("MNIST", 64 / 60_000, 25 / 64, 0.6), ("Adult", 64 / 20_000, 20 / 64, 0.5)],
+    ("column", "rate", "moved", "k", "said"),
+    [(MNIST, 64 / 60_000, 25 / 64, 0.6, 355), (ADULT, 64 / 20_000, 20 / 64, 0.5, 237)],
 )
-def test_steps_without_a_floor_are_counted_by_hand(name, rate, moved, k):
+def test_steps_without_a_floor_are_counted_by_hand(column, rate, moved, k, said):
     spent, done = 0.0, 0
     while True:
         noise = 10 * k ** (done / 100)
@@ -195,7 +220,7 @@ def test_steps_without_a_floor_are_counted_by_hand(name, rate, moved, k):
         if spent > 0.5:
             break
         done += 1
-    assert recomputed.unfloored_iterations(name) == done
+    assert recomputed.unfloored_iterations(column, k) == done == said
 
 
 def test_printed_cells_and_stored_runs():
@@ -229,6 +254,8 @@ def test_sentences_on_figures_beside_the_stored_runs():
         tried[rate] = store.load("rdp_gan", "figure_9")[f"ant-{rate}-seed0"]["values"]
     scores = {k: v["scores"][str(v["iterations"])]["accuracy"] for k, v in tried.items()}
     assert value("best-decay-rate") == max(scores, key=scores.__getitem__)
+    on_digits = store.load("rdp_gan", "figure_10"), store.load("rdp_gan", "table_4")
+    assert {round(a, 3) for a in tables.figure_9(*on_digits, "digits")["ant"]["accuracy"]} == {0.1}
     printed = [row["printed"] for row in tables.figure_8(stored)]
     assert [one for one in printed if one] == [".964 without privacy, .825 at 0.5", ".784 at 0.5"]
     of = {
@@ -236,6 +263,21 @@ def test_sentences_on_figures_beside_the_stored_runs():
         for noise in (10.0, 20.0)
     }
     assert value("figure-4-noise-20") == pytest.approx(0.5 * of[20.0] / of[10.0])
+
+
+def test_figures_5_and_6_by_digit_in_the_stored_runs():
+    stored, falls = store.load("rdp_gan", "table_4"), {}
+    for key in ("loss-value", "output-error"):
+        curves = [np.array(one["curve"]["by_digit"]) for one in store.values(stored, key)]
+        fell = [(c[:, :-1] > 0.9) & (c[:, 1:] <= 0.3) for c in curves]
+        falls[key] = int(np.any(fell, axis=2).sum())
+    assert value("figure-5-collapse") == falls["loss-value"]
+    assert f"{falls['output-error']} does" in BY_NAME["figure-5-collapse"].explanation
+    ends = {
+        key: np.mean([one["curve"]["by_digit"][3][-1] for one in store.values(stored, key)])
+        for key in ("loss-value", "dp-gan")
+    }
+    assert value("figure-6-gap") == ends["loss-value"] - ends["dp-gan"]
 
 
 def test_an_event_of_eq_14_and_the_noise_at_which_eqs_16_and_23_meet():
