@@ -130,7 +130,8 @@ for identity in (*examples, "dp_cgan/steps-at-9.6", "adadp/other-functions"):
 # %% [markdown]
 # Two things are never a verdict. A computation that ends in NaN proves nothing, and `check` raises an error. And
 # a claim is not judged by what its authors may have meant: where a sentence can be read in two ways, both
-# readings are on the wall (RDP-GAN's noise on the *mean* of the losses holds what is said, on their *sum* not).
+# readings are on the wall, each with its number, and the verdict is "cannot be checked" (RDP-GAN's noise on the *mean*
+# of the losses costs 0.02, one draw on their *sum* 10).
 
 # %%
 nothing = Claim("by_hand/nan", "here", "Nothing.", "computed", lambda: float("nan"), "None.")
@@ -157,11 +158,10 @@ ClaimsWall()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) AdaDP's Lemma 6 does not: Theorem 1 has it right. RDP-GAN's eq. 8 would: read as a sum, its noisy loss values
-# cost 10 instead of 0.02. (2) dpGAN's: its noise scales and Table 7 come out as printed; what fails is how
-# noise, groups and batches are charged. (3) Start, learning rate, noise and clip norm of
-# the trajectories, the functions' settings, and code whose time could be taken: what decides the value is not
-# printed.</details>
+# (1) AdaDP's Lemma 6 does not: Theorem 1 has it right. RDP-GAN's eq. 8 would, if it is one: read as a sum with one
+# draw, its noisy loss values cost 10 instead of 0.02. (2) dpGAN's: its noise scales and Table 7 come out as printed; what fails is how
+# noise, groups and batches are charged. (3) What decides the value is not printed (a start, a length, a number of
+# runs), or a sentence can be read in two ways.</details>
 #
 # How many of each, counted again from the verdicts themselves:
 
