@@ -1171,7 +1171,7 @@ turn.steps_within_4.check(allowed["PLD"])
 # Groups and public bounds fit the noise to each tensor, and the warm start brings the critic's loss from 9.38 to
 # -7.75 before the first private step. A step costs what its groups cost together: 780 iterations in five groups on
 # MNIST, stated at epsilon 4, cost 13.9 with the noise that is charged and 1,050 with the noise that the code adds. At
-# one certified epsilon, 1,147, the repaired method scores 3.37 with none of the ideas, 3.56 with a warm start and 3.70
+# one certified epsilon, 1,147, the method scores 3.37 with none of the ideas, 3.56 with a warm start and 3.70
 # with all (500 iterations, networks a quarter as wide, one seed each), and none of these gains is larger than what
 # the seed alone can change.
 #

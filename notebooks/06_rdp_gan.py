@@ -758,6 +758,7 @@ beside("DP-GAN")
 bars = tables.figure_6(mnist)
 drawn, (ax,) = plots.figure(height=2.8)
 plots.bars(ax, bars, labels=[str(digit) for digit in range(10)], y="accuracy at the end")
+ax.set_ylim(0, 1.4)
 lowest = {name: min(some) for name, some in bars.items()}
 plots.picture(drawn, f"Accuracy by digit, mean of three seeds; the least of each: {lowest}.")
 
@@ -829,7 +830,9 @@ for attribute, (ax, name) in enumerate(zip(axes, tables.ATTRIBUTES, strict=True)
     pmfs = tables.figure_7(adult, attribute=attribute)
     plots.bars(ax, pmfs, labels=[str(n) for n in range(len(pmfs["real records"]))], y="share")
     ax.set_title(f"{name}, by number of the category", fontsize=9)
-    ax.legend().set_visible(attribute == 0)
+    ax.get_legend().remove()
+names = axes[0].get_legend_handles_labels()
+drawn.legend(*names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
 
 # %%
 pmfs = tables.figure_7(adult, attribute=0)
