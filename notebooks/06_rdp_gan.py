@@ -833,9 +833,9 @@ for attribute, (ax, name) in enumerate(zip(axes, tables.ATTRIBUTES, strict=True)
     ax.get_legend().remove()
 names = axes[0].get_legend_handles_labels()
 drawn.legend(*names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+pmfs = tables.figure_7(adult, attribute=0)
 
 # %%
-pmfs = tables.figure_7(adult, attribute=0)
 shares = "; ".join(f"{name}: {np.round(values, 2).tolist()}" for name, values in pmfs.items())
 plots.picture(drawn, f"Shares of the categories of eight attributes. Age: {shares}.")
 
