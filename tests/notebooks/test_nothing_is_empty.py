@@ -26,7 +26,7 @@ SET |= {"epsilon", "seed", "seeds", "steps", "batch", "schedule", "noise"}  # na
 
 def tables_of(text: str) -> Iterator[list[list[str]]]:
     """The tables of HTML and of Markdown as lines of cells, the headings first."""
-    for table in re.findall(r"<table.*?</table>", text, re.DOTALL):
+    for table in (one for one in re.findall(r"<table.*?</table>", text, re.DOTALL) if "<th" in one):
         lines = re.findall(r"<tr.*?</tr>", table, re.DOTALL)
         cells = (re.findall(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", line, re.DOTALL) for line in lines)
         yield [[re.sub("<.*?>|&nbsp;", "", cell).strip() for cell in line] for line in cells]

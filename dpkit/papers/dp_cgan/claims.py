@@ -150,7 +150,7 @@ TABLE_1 = (
         "record moves them. Classes of equal size, or noisy counts, need no such data.",
         kind="unchecked",
         stated=9.6,
-        code=Code("labels = train.labels  # text", "labels = arange(n) % 10", "uncharged"),
+        code=Code("labels = train.labels", "labels = arange(n) % 10", "uncharged"),
     ),
 )
 
