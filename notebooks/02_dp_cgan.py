@@ -19,7 +19,9 @@
 # is in the clipping: gradients on real and on generated examples are clipped **apart**, because only the real
 # ones need protection. It reports classifiers trained on the synthetic images at
 # $(\varepsilon, \delta) = (9.6, 10^{-5})$. Three questions: how does a step work, does the run cost 9.6, and
-# how good are the images when the guarantee is real?
+# how good are the images when the guarantee is real? (*Sensitivity*, *noise multiplier* and *add-remove* are introduced
+# in [00_start_here](00_start_here.ipynb), *RDP* and *PLD* in
+# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).)
 
 # %%
 from dpkit.papers import dp_cgan as paper
@@ -73,7 +75,7 @@ print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.pa
 # |---|---|---|
 # | $\sigma$, noise scale | `noise_multiplier` | 1.12 |
 # | $C$, clip norm bound | `max_grad_norm` | 1.1 |
-# | $bs$, $N$ | `expected_batch_size`, `public_size`; the sample rate is $bs / N$ | 600 of 55,000 to 60,000 |
+# | $bs$, $N$ | `expected_batch_size`, `public_size`; the sample rate is $bs / N$ | 600; the code charges for 60,000 and trains on 55,000 |
 # | $\varepsilon$, $\delta$ | `target_epsilon`, `target_delta` | 9.6, 1e-5 |
 
 # %% [markdown] tags=["slide"]
@@ -98,7 +100,7 @@ from dpkit.course.step_source import step_source
 step_source(paper.step, paper.fakes, paper.update_critic, paper.update_generator)
 
 # %% [markdown]
-# (The copy of the listing that we read has lost its line numbers but 3 and 4. Section 4 of the text names the lines from
+# (The copy of the listing that we read has lost all its line numbers except 3 and 4. Section 4 of the text names the lines from
 # 9 on; we counted 5 to 8.)
 
 # %% [markdown] tags=["slide"]
@@ -154,8 +156,8 @@ fast = gradients.weighted_sum(clip.weights(norms))  # the first half of line 16
 print(all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(fast, slow, strict=True)))
 
 # %% [markdown]
-# The kit's `clipped_sum` does both at once, for any number of examples. The real sum gets the noise, and each sum is
-# divided by its number of examples:
+# The kit's `clipped_sum` does both at once, for any number of examples. The real sum gets the noise (which is the same,
+# since the two are added), and each sum is divided by its *expected* number of examples, which is public:
 
 # %%
 from functools import partial
@@ -476,7 +478,8 @@ tabled(rows, ["run", "steps", "claimed", "proven"])
 # 95 % confidence (`python -m dpkit audit run dp_cgan`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*,
 # which here is by PLD: 8.89 for the repaired run, where RDP above proves 9.60.
-# `-`: the text states no epsilon, or the code charges none.
+# `-`: the text states no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter
+# runs; [docs/audits.md](../docs/audits.md) says what each of them is.
 
 # %% tags=["fragment"]
 from dpkit.papers.commands.audit import table as audits
@@ -487,7 +490,8 @@ audits("dp_cgan")
 # The published generator is *refuted exactly*: "no finite epsilon" says that one record moves it by something that
 # no noise reaches. What that something is: its first layer has ten columns for the label, and only those of labels
 # in the private batch are updated. So the attacker reads the batch's labels off the generator before and after a
-# step, whatever the discriminator's noise. Guess how well, for 20 batches of 8 digits; "chance" is who knows only how
+# step, whatever the discriminator's noise. For each of 20 batches of 8 digits and each label, the attacker answers: does
+# the label occur in the batch? Guess how often the answer is right; "chance" is the score of who knows only how
 # often each label occurs.
 
 # %% tags=["fragment"]
@@ -592,7 +596,7 @@ else:
 #
 # Does its epsilon of 9.6 hold? No: the code charges 9.6, the same accounting gives 1,108 for the sensitivity that the
 # code has, and no finite epsilon covers the labels that the generator reads. From one update of the generator an
-# attacker reads the labels of the private batch: all 200 answers are right, where chance is 60 %. The repaired run
+# attacker reads which labels occur in the private batch: all 200 answers are right, where chance is 60 %. The repaired run
 # keeps epsilon 9.6 (at most 8.89 by PLD, and an attack measures at least 4.61), and classifiers trained on its images
 # score higher.
 #
@@ -603,7 +607,7 @@ else:
 # | how good are the images when the guarantee is real? | as training data, tested in $[0, 1]$: 95.0 and 96.3 % at epsilon 9.6, where the published run has 87.7 and 90.7 % |
 
 # %% [markdown] tags=["slide"]
-# In the end, the table that the kit is about (`none`: no finite epsilon). The code's own accountant charges 9.6:
+# Last, the table that sums it up (`none`: no finite epsilon). The code's own accountant charges 9.6:
 
 # %% tags=["fragment"]
 from dpkit.papers.commands.audit import ending

@@ -833,7 +833,8 @@ tabled(rows, columns)
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
 # 95 % confidence (`python -m dpkit audit run small_images`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
-# `-`: the text states no epsilon, or the code charges none.
+# `-`: the text states no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter
+# runs; [docs/audits.md](../docs/audits.md) says what each of them is.
 
 # %%
 from dpkit.papers.commands.audit import table as audits
@@ -879,7 +880,7 @@ ScoreAgainstEpsilon()
 # | what does the paper's run cost? | 15.2 is charged, for Poisson batches; for its shuffled ones at most 436 is proven, and at least 85 measured; with Poisson batches 8.7 is proven |
 # | is a score of 9 good? | ten copied images score as much: it does not see copying, and it is not private |
 #
-# In the end, the table that the kit is about. Its epsilons are those of the paper's 18,760 steps; those of the stored
+# Last, the table that sums it up. Its epsilons are those of the paper's 18,760 steps; those of the stored
 # runs, which have 3,000, are in section 8.
 
 # %%
@@ -936,6 +937,6 @@ for one in decided:
 EARLIER = ("clip-after-mean", "beaulieu-", "zhang-", "xie-")
 verdicts = [check(claim) for name, claim in claims.items() if not name.startswith(EARLIER)]
 rows = [
-    (v.claim.name, v.claim.stated, v.claim.shown(v.computed, ".4g"), v.verdict) for v in verdicts
+    (v.claim.name, *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict) for v in verdicts
 ]
 tabled(rows, ["claim", "stated", "computed", "verdict"])

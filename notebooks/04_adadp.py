@@ -86,7 +86,7 @@ for name, noise in example.PRINTED.items():
 #
 # Why? Look at the total variance $\sigma_1^2 + \sigma_2^2$. For adaptive noise it is
 # $\sigma_*^2\, m \sum s_i^2$ (with $m$ coordinates), and for uniform noise it is the same. Adaptive noise is
-# not *less* noise, it is the same amount, turned towards the sensitive coordinates. Least of all is noise in
+# not *less* noise, it is the same amount, turned towards the sensitive coordinates. The least is noise in
 # proportion to the *square root* of the sensitivity, as Cauchy and Schwarz would have it:
 
 # %%
@@ -143,7 +143,7 @@ print(f"lots of a fixed size, certified: {fixed.lower:.4f} to {fixed.epsilon:.4f
 # The theorem does not give 4.0; the algorithm's own sampling does, at order 6. Theorem 1 is for lots of a *fixed*
 # size and one record *replaced* by another, whose gradient is $C$ away at most. For those a certified accountant
 # proves less than 4.0 as well: the number is right for both samplings, and it is the theorem that charges too much.
-# (Two gradients clipped at $C$ can be $2C$ apart. Then it is more than 24.) Along the run:
+# (Two gradients clipped at $C$ can be $2C$ apart. Then Theorem 1's epsilon is more than 24.) Along the run:
 
 # %%
 from dpkit.common import plots
@@ -419,7 +419,7 @@ print("variance of squares, clipped locally:", shape.switched())
 
 # %% [markdown]
 # Three observations. With the variance *of squares* nothing is ever clipped locally at this size: it is AdaL.
-# With noise on examples there are $\sqrt{240}$ times as much noise, and nothing is learned. And the listing
+# With noise on examples there is $\sqrt{240}$ times as much noise, and nothing is learned. And the listing
 # learns, but far less than DP-SGD with the same $\sigma_*$ on the same lots. Where is it lost?
 #
 # **Check it a second way**, by the paper's own measure, the cosine. Take AdaL's classifier after 20 steps and
@@ -750,7 +750,7 @@ tabled(tables.table_2(read_json(trajectories.TIME.path)["values"]), digits=1)
 # %%
 verdicts = [check(claim) for claim in paper.CLAIMS]
 rows = [
-    (v.claim.id.split("/")[1], v.claim.stated, v.claim.shown(v.computed, ".4g"), v.verdict)
+    (v.claim.id.split("/")[1], *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
     for v in verdicts
 ]
 tabled(rows, ["claim", "stated", "computed", "verdict"])
@@ -770,7 +770,8 @@ for name in ("moments-needs-sigma-1", "two-clip-norms", "delta-above-1-over-n"):
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
 # 95 % confidence (`python -m dpkit audit run adadp`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
-# `-`: the text states no epsilon, or the code charges none.
+# `-`: the text states no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter
+# runs; [docs/audits.md](../docs/audits.md) says what each of them is.
 
 # %%
 from dpkit.papers.commands.audit import table as audits
@@ -787,14 +788,14 @@ audits("adadp")
 # DP-SGD and a tuned DP-Adam reaches 92.1, 94.3 and 95.6 %.
 #
 # - At one price, noise in proportion to the sensitivity has exactly as much variance as uniform noise. What
-#   differs is its direction. The least variance has noise in proportion to the *square root*.
+#   differs is its direction. Noise in proportion to the *square root* has the least variance.
 # - Clipping each coordinate by itself bounds more than it needs to, and turns the gradient.
 # - A number that steers noise or clipping is a release like any other: charge it, or compute it from what was
 #   released.
 # - Noise that follows its own past can feed on itself. Subtract what is known of it, and bound the rest.
 # - An average over 10,000 draws can be checked by an integral. Do it before building on the average.
 #
-# In the end, the table that the kit is about:
+# Last, the table that sums it up:
 
 # %%
 from dpkit.papers.commands.audit import ending

@@ -324,8 +324,8 @@ for claim in ("theorem-2-sigma-100", "order-in-sigma", "theorem-3-adult"):
 # At $\sigma = 100$ the formula gives an epsilon nearly eight times too small; the true slope of these five releases
 # in a log-log plot is near $-1$, not $-2$. Theorem 4 then adds up 1,000 such epsilons. That overshoots so far that, at the
 # paper's settings, the total is on the safe side again: for noisy *loss values*, with noise on a batch's mean,
-# as in eq. 13. (Eq. 8 writes a sum, which one record moves by $C$. If it gets one draw of the same noise, it costs an
-# epsilon of 10; with a draw "for each data sample", 0.19.) Use the explorer to find where each formula is a valid upper bound, and where not.
+# as in eq. 13. (Eq. 8 writes a sum, which one record moves by $C$. With one draw of the same noise, the sum costs an
+# epsilon of 10. With a draw "for each data sample", it costs 0.19.) Use the explorer to find where each formula is a valid upper bound, and where not.
 #
 # Guess first: if you double $\sigma$, which curve falls by a factor of 4, which by 2? If you set $n_g = 1$,
 # which theorem is refuted?
@@ -362,7 +362,7 @@ from dpkit.papers.claims import check
 
 verdicts = [check(claim) for claim in paper.CLAIMS]
 rows = [
-    (v.claim.id.split("/")[1], v.claim.stated, v.claim.shown(v.computed, ".4g"), v.verdict)
+    (v.claim.id.split("/")[1], *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
     for v in verdicts
 ]
 tabled(rows, ["claim", "stated", "computed", "verdict"])
@@ -598,7 +598,7 @@ print(f"{len(tested)} iterations until Theorem 4 has spent {budget.spent:.3f} of
 # %% [markdown]
 # An accuracy rarely improves by 0.5 in one iteration, so the noise falls every time, and the budget is soon
 # spent. The threshold may have been meant as half a per cent, or for the accuracy itself, or for a test at intervals:
-# the text lets all be read. Here are stored runs on Adult with both
+# the text allows each of these. Here are stored runs on Adult with both
 # thresholds, by eq. 17 (*last*) and by eq. 18 (*mean*):
 
 # %%
@@ -940,7 +940,8 @@ print(f"three repaired runs on the same records: epsilon {three.epsilon:.3f}")
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
 # 95 % confidence (`python -m dpkit audit run rdp_gan`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
-# `-`: the text states no epsilon, or the code charges none.
+# `-`: the text states no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter
+# runs; [docs/audits.md](../docs/audits.md) says what each of them is.
 
 # %%
 from dpkit.papers.commands.audit import table as audits
@@ -969,7 +970,7 @@ audits("rdp_gan")
 # - For a table of eight attributes, one noisy release of pair counts at epsilon 0.5 beats every GAN here at
 #   epsilon 5.
 #
-# In the end, the table that the kit is about. *Charged* is what the paper's theorems give at the same noise; `none`
+# Last, the table that sums it up. *Charged* is what the paper's theorems give at the same noise; `none`
 # means no finite epsilon:
 
 # %%

@@ -536,7 +536,7 @@ ABOUT = {1: ("clip-after-mean", "beaulieu-jones-noise-c-squared"),
 
 # %%
 verdicts = [(section, check(claims[name])) for section, names in ABOUT.items() for name in names]
-tabled([(section, v.claim.id, v.claim.stated, v.claim.shown(v.computed, ".4g"), v.verdict)
+tabled([(section, v.claim.id, *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
         for section, v in verdicts], ["section", "claim", "stated", "computed", "verdict"])
 
 # %%

@@ -87,7 +87,7 @@ def table(*names: str) -> Table:
 
 
 def ending(paper: str, runs: Stored, *keys: str, but: str = "") -> Table:
-    """A paper's epsilons side by side, with the scale and the seeds of its stored runs.
+    """A paper's epsilons, as published and repaired, with its stored runs' scale and seeds.
 
     Args:
         paper: such as "dp_cgan".
@@ -95,28 +95,23 @@ def ending(paper: str, runs: Stored, *keys: str, but: str = "") -> Table:
         keys: names among them, without seeds, of the run as published and of the repaired one.
         but: in what the stored runs differ from the paper's.
     """
-    rows = [_rows(f"{paper}/{version}")[0] for version in ("published", "repaired")]
-    first, second = map(_cells, rows)
-    made = [
-        {(run["provenance"]["scale"], run["provenance"]["seed"]) for run in of}
-        for of in (
-            [runs[one] for one in runs if one.startswith(f"{key}-seed")] for key in keys
+    lines, notes = [], ["none: no finite epsilon is proven."]
+    for title, key in zip(("as published", "repaired"), keys, strict=True):
+        (row,) = _rows(f"{paper}/{title.split()[-1]}")
+        made = [runs[name]["provenance"] for name in runs if name.startswith(f"{key}-seed")]
+        cells = ("" if one == "-" else one for one in _cells(row)[1:5])
+        lines.append(
+            (title, *cells, made[0]["scale"], str(len({one["seed"] for one in made})))
         )
-    ]
-    ((scale, _), *_), seeds = made[0], " and ".join(str(len(of)) for of in made)
-    sure = (
-        "with certainty" if (c := row["confidence"]) == 1 else f"at {100 * c:g} % confidence"
-        for row in rows
-    )
-    notes = [
-        f"{title}: {row['proven_by']}, {row['adjacency']}, delta {short(row['delta'])}; measured "
-        f"in {row['trials']:,} trials, {how}."
-        for title, row, how in zip(("As published", "Repaired"), rows, sure, strict=True)
-    ]
-    mended = ("repaired: proven", "repaired: measured", "scale of the runs", "seeds")
-    epsilons = ("not stated" if one == "-" else one for one in (*first[1:5], *second[3:5]))
-    line = (*epsilons, f"{scale}{but and ', '}{but}", seeds)
-    return Table((*HEADINGS[1:5], *mended), [line], notes)
+        sure = 100 * row["confidence"]
+        how = "with certainty" if sure == 100 else f"at {sure:g} % confidence"
+        notes.append(
+            f"{title.capitalize()}: {row['proven_by']}, {row['adjacency']}, delta "
+            f"{short(row['delta'])}; measured in {row['trials']:,} trials, {how}."
+        )
+    notes += [f"In scale the trained runs are as said, but: {but}."] * bool(but)
+    heads = ("run", "claimed", "charged", "proven, at most", "measured, at least", "scale")
+    return Table((*heads, "seeds"), lines, notes)
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
