@@ -279,7 +279,7 @@ step_source(paper.step, RawHistory.now, RawHistory.switched, RawHistory.see)
 # | $\sigma_*$, noise scale | `noise_multiplier` | 2 |
 # | $L$ of $N$, lot | `sampling`, `public_size`; $q = L / N$ | 240 of 1,437 |
 # | $C$, $\beta$, $G$, $\gamma'$ | in `noise`: `Published(...)` | as in the paper |
-# | $\gamma$ | `decay` of `RmsProp`, which is $1 - \gamma$ | 0.9 |
+# | $\gamma$ | `decay` of `RmsProp`, which is $1 - \gamma$ | 0.9, so $\gamma = 0.1$ |
 #
 # Four things are open, and each changes the noise by a large factor:
 #
@@ -604,7 +604,9 @@ print(f"accuracy {before:.3f} before, {after:.3f} after; DP-SGD at the same pric
 # not (it prints 8, 4, 2): theirs is that with which both together cost 0.5, 2 or 8: proven, add-remove,
 # $\delta = 10^{-5}$. AdaDP as published proves nothing; it gets that noise *as if* its history were public.
 # Rates and clip norms are the paper's, except in the rows called *repaired* and *tuned*, and in AGD's, for which
-# it prints none. Accuracy in per cent, with the range over seeds:
+# it prints none. (*AGD*, of Lee and Kifer 2018, also releases a noisy choice of each step's length, and lowers the
+# noise of all later steps where no length helps; *DpOpt*, of Xiang, Yang and Li 2019, puts less noise on coordinates
+# along which the loss is steep.) Accuracy in per cent, with the range over seeds:
 
 # %%
 from dpkit.common.show import tabled

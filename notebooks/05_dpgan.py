@@ -111,6 +111,9 @@ step_source(paper.basic_step, algorithm.private_step, algorithm.partners, algori
 # | $m$, batch; $n_{critic}$ | `sampling`; `critic_steps` | 4 x 64; 4 |
 # | $(\epsilon_0, \delta_0)$, the whole budget | `target_epsilon`, `target_delta` | (4, 1e-5) |
 #
+# (`**now` passes on the settings, the step's number and the random generator. `_updated`, not shown, sets the learning
+# rate and lets Adam take the critic's step.)
+#
 # ### One step, piece by piece
 #
 # Take a batch of four images. Line 8 of the paper's listing clips the whole gradient; with groups, the part of each

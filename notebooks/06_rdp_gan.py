@@ -46,7 +46,9 @@ step_source(paper.loss_value_step, *pieces)
 
 # %% [markdown]
 # Lines 1 to 3 are the input, the output and the initial weights. Line 8 is a heading, lines 11 and 13 end the loops,
-# and line 14 returns $g$. Where line 9 writes a sum of losses, the code takes their mean.
+# and line 14 returns $g$. Where line 9 writes a sum of losses, the code takes their mean. Line 10 cites eqs. 9 and 10,
+# which put the noise on the output error; here the loss of line 9 is back-propagated, as in the code. Section 2 tries
+# eq. 9. (`**now` passes on the settings, the step's number and the random generator.)
 #
 # | the paper | the kit | here |
 # |---|---|---|
