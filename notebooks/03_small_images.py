@@ -74,8 +74,8 @@ from dpkit.course.step_source import step_source
 step_source(paper.step, paper.partners, paper.update_critic, paper.update_generator)
 
 # %% [markdown]
-# (Section 2.2 of the text names lines 9 and 10; the copy of the listing that we read has lost the numbers of the others.
-# The listing has the generator's step last. The public code takes it first, and so does `step`.)
+# (Section 2.2 of the text names lines 9 and 10. The copy of the listing that we read has numbers 1 to 6 alone: 3 draws the
+# batch, 4 the points, 6 the generator's instances; 9 and 10 are not in it. The listing has the generator's step last. The public code takes it first, and so does `step`.)
 #
 # Before you run on: which of the three terms of $\ell_i$ needs protection?
 
@@ -174,7 +174,8 @@ print("length of the sum {:.3g}, with the noise {:.3g}, of the update {:.3g}".fo
 
 # %% [markdown]
 # Are these pieces the whole step? Let `paper.step` update the other GAN, with random numbers of the same seed. (These
-# networks are in single precision: a step moves a weight by about 4e-4, and we allow a difference of 1e-7.)
+# networks are in single precision: a step moves a weight by about 4e-4, and we allow a difference of 1e-7. Adam's first
+# step is as long whatever the gradient's length, so we compare Adam's own means of it as well.)
 
 # %%
 rng = generator_on(cpu, reproducible_seed=0)
@@ -182,7 +183,9 @@ paper.step(theirs, real, labels[:4], settings=four, index=0, rng=rng)
 for by_hand, by_step in zip(ours[:3], theirs[:3], strict=True):  # the generator's average, too
     pairs = zip(by_hand.parameters(), by_step.parameters(), strict=True)
     assert all(torch.allclose(a, b, rtol=1e-6, atol=1e-7) for a, b in pairs)
-print("every weight of both networks agrees with paper.step's")
+for a, b in zip(*(one.discriminator_optimizer.state.values() for one in (ours, theirs)), strict=True):
+    assert torch.allclose(a["exp_avg"], b["exp_avg"], rtol=1e-5, atol=1e-7)
+print("every weight of both networks agrees with paper.step's, and so does Adam's mean gradient")
 
 # %% [markdown]
 # Four records are few. In a whole batch of 64, how long is the sum, and how long the noise?
@@ -886,8 +889,8 @@ ScoreAgainstEpsilon()
 # %%
 from dpkit.papers.commands.audit import ending
 
-ending("small_images", common, "base", "repaired",
-       but="3,000 of 18,760 steps, capacity 16 for 32, repaired with noise 0.462 for 0.545")
+ending("small_images", common, base="3,000 of 18,760 steps, capacity 16 instead of 32",
+       repaired="the same, noise 0.462 instead of 0.545")
 
 # %% [markdown]
 # ## Your turn

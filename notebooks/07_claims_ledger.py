@@ -158,8 +158,8 @@ ClaimsWall()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) AdaDP's Lemma 6 does not: Theorem 1 has it right. RDP-GAN's eq. 8 would, if it is one: read as a sum with one
-# draw, its noisy loss values cost 10 instead of 0.02. (2) dpGAN's: its noise scales and Table 7 come out as printed; what fails is how
+# (1) No: AdaDP's Lemma 6 is right where Theorem 1 repeats it, DP-CGAN's "at least" and RDP-GAN's "sigma = 20" enter no
+# charge. (2) dpGAN's: its noise scales and Table 7 come out as printed; what fails is how
 # noise, groups and batches are charged. (3) What decides the value is not printed (a start, a length, a number of
 # runs), or a sentence can be read in two ways.</details>
 #

@@ -194,8 +194,8 @@ ScoreAgainstEpsilon()
 #
 # ## 10. How far does one record move k groups?
 #
-# dpGAN (Zhang, Ji and Wang 2018) clips its gradient in groups, each at C, and adds noise to each. Its Theorem
-# 4.1 charges one group for all of them. Its code charges each group as a release from a separate batch. But
+# dpGAN (Zhang, Ji and Wang 2018) clips its gradient in groups, each at C, and adds noise to each. By one argument in
+# the proof of its Theorem 4.1, all of them cost as much as one. Its code charges each group as a release from a separate batch. But
 # within one step, all groups read the same batch.
 #
 # 1. Go from one group to seven. Which epsilon stays the same, which grows a little, and what do all groups

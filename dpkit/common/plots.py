@@ -243,8 +243,8 @@ def picture(figure: Figure, words: str) -> Picture:
     if empty := [
         number
         for number, ax in enumerate(figure.axes, 1)
-        if not np.isfinite(ax.dataLim.get_points()).any()
-        and not any(type(text) is Text for text in ax.texts)  # an Annotation is a label
+        if not np.isfinite(ax.dataLim.get_points()).all()  # a level line alone has no x
+        and not any(type(one) is Text and one.get_text() for one in ax.texts)  # no Annotation
     ]:
         raise ValueError(f"axes must show something, {empty} are empty: {words}")
     return Picture(figure, words)

@@ -19,9 +19,20 @@ from dpkit.papers.rdp_gan import tables
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "notebooks" / "README.md"]
 PAGES += [pair.stored for pair in pairs.pairs()]
-BLANK = {"", "-", "—", "nan", "NaN", "None", "missing", "not yet"}  # "none" is no finite epsilon
+BLANK = {"", "-", "–", "—", "?", "nan", "NaN", "None", "missing", "not yet", "not run", "n/a"}
+BLANK |= {"not stated"}  # "none" is no finite epsilon
 SET = {"", "row", "run", "records", "method", "setting", "configuration", "target", "data", "k"}
-SET |= {"epsilon", "seed", "seeds", "steps", "batch", "schedule", "noise"}  # names and settings
+SET |= {
+    "epsilon",
+    "seed",
+    "seeds",
+    "steps",
+    "batch",
+    "schedule",
+    "noise",
+    "scale",
+    "paper",
+}  # names and settings
 
 
 def tables_of(text: str) -> Iterator[list[list[str]]]:

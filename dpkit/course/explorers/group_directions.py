@@ -158,7 +158,10 @@ class GroupDirections(Explorer):
         pair = result["pair"]
         moves = f"a record moves {_reach(k)}; {added}"
         by_rdp = {
-            "alone": ("one group alone: Theorem 4.1", f"a record moves one group; {charged}"),
+            "alone": (
+                "one group alone: Theorem 4.1's parallel composition",
+                f"a record moves one group; {charged}",
+            ),
             "charge": (
                 f"{counted(k, 'release')} a step: the code's charge",
                 f"a separate batch for each group; {charged}",

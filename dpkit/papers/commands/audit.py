@@ -86,32 +86,31 @@ def table(*names: str) -> Table:
     return Table(headings, rows)
 
 
-def ending(paper: str, runs: Stored, *keys: str, but: str = "") -> Table:
-    """A paper's epsilons, as published and repaired, with its stored runs' scale and seeds.
+def ending(paper: str, runs: Stored, **scales: str) -> Table:
+    """A paper's epsilons, as published and repaired, with the scale and seeds of its stored runs.
 
     Args:
         paper: such as "dp_cgan".
         runs: stored parts by name, as `store.load` returns them.
-        keys: names among them, without seeds, of the run as published and of the repaired one.
-        but: in what the stored runs differ from the paper's.
+        scales: what was run, in words, by name among `runs`, without seeds: the run as published
+            first, the repaired one second.
     """
     lines, notes = [], ["none: no finite epsilon is proven."]
-    for title, key in zip(("as published", "repaired"), keys, strict=True):
+    for title, (key, scale) in zip(("as published", "repaired"), scales.items(), strict=True):
         (row,) = _rows(f"{paper}/{title.split()[-1]}")
-        made = [runs[name]["provenance"] for name in runs if name.startswith(f"{key}-seed")]
         cells = ("" if one == "-" else one for one in _cells(row)[1:5])
-        lines.append(
-            (title, *cells, made[0]["scale"], str(len({one["seed"] for one in made})))
-        )
+        seeds = {
+            runs[name]["provenance"]["seed"] for name in runs if name.startswith(f"{key}-seed")
+        }
+        lines.append((title, *cells, scale, str(len(seeds))))
         sure = 100 * row["confidence"]
         how = "with certainty" if sure == 100 else f"at {sure:g} % confidence"
         notes.append(
             f"{title.capitalize()}: {row['proven_by']}, {row['adjacency']}, delta "
             f"{short(row['delta'])}; measured in {row['trials']:,} trials, {how}."
         )
-    notes += [f"In scale the trained runs are as said, but: {but}."] * bool(but)
-    heads = ("run", "claimed", "charged", "proven, at most", "measured, at least", "scale")
-    return Table((*heads, "seeds"), lines, notes)
+    heads = ("run", "claimed", "charged", "proven, at most", "measured, at least")
+    return Table((*heads, "scale of the trained runs", "seeds"), lines, notes)
 
 
 def _rows(name: str) -> list[dict[str, Any]]:

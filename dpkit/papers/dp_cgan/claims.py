@@ -315,10 +315,10 @@ EVERY: tuple[Claim, ...] = (
         "Noise x clip norm, 1.232, is the noise multiplier, so that 9.6 is charged.",
         ONE_CLIP,
         CODE_RATE,
-        "A noise multiplier is the noise over the clip norm, 1.12. With it, the code's own "
-        "accountant gives this epsilon after the steps that the code allows. That is Algorithm 1 "
-        "as printed, with one clip of the whole gradient, if the fakes' labels are public; 9.6 "
-        f"then allows {within(ONE_CLIP):,} steps.",
+        "A noise multiplier is the noise over the clip norm, 1.12. With it, RDP at the code's "
+        "orders, classic conversion, gives this epsilon after the steps that the code allows. That "
+        "is Algorithm 1 as printed, with one clip of the whole gradient, if the fakes' labels are "
+        f"public; 9.6 then allows {within(ONE_CLIP):,} steps.",
         code=Code(
             was="charge(noise_multiplier=z * C)  # 1.12 * 1.1",
             should="charge(noise_multiplier=z)  # 1.12",
@@ -332,7 +332,7 @@ EVERY: tuple[Claim, ...] = (
         ONE_CLIP,
         TRUE_RATE,
         "Training uses 55,000 images, so the rate is 600/55000. Computed is with noise 1.12 as "
-        f"well (`noise-times-norm`); the rate alone gives {ALONE[0]:.4g}.",
+        f"well, as in `noise-times-norm`; the rate alone gives {ALONE[0]:.4g}.",
         code=Code(
             was="sample_rate = 600 / 60_000",
             should="sample_rate = 600 / 55_000  # the images that train",
@@ -347,8 +347,8 @@ EVERY: tuple[Claim, ...] = (
         TRUE_RATE,
         "The text clips the whole gradient (Algorithm 1, lines 9-12). The code clips each of the "
         "discriminator's four tensors to C, so that one record can move the sum by 2C, and the "
-        "noise multiplier is 1.12/2. Computed is with the two corrections above; alone this gives "
-        f"{ALONE[1]:.4g}.",
+        "noise multiplier is 1.12/2. Computed by the same RDP with both corrections above; alone "
+        f"this gives {ALONE[1]:.4g}.",
         code=Code(
             was="g_i = [clip(tensor, C) for tensor in g_i]",
             should="g_i = clip(g_i, C)  # its four tensors as one",
@@ -363,7 +363,7 @@ EVERY: tuple[Claim, ...] = (
         TRUE_RATE,
         "The text does not say whose labels the fakes carry. In the code they are the private "
         "batch's, so a record can move the fake part as far as the real part: 4C together, noise "
-        "multiplier 1.12/4. Computed is with all corrections above; alone this gives "
+        "multiplier 1.12/4. Computed by the same RDP with all corrections above; alone this gives "
         f"{ALONE[2]:.4g}.",
         code=Code(
             was="fakes = generator(latents, batch.labels)",
@@ -404,9 +404,9 @@ EVERY: tuple[Claim, ...] = (
         "text: abstract, sections 1, 2.2 and 4",
         "Renyi DP prices the training more tightly than the moments accountant.",
         partial(spent, CODE_NOISE, CODE_RATE),
-        "Both for the steps that the code allows and as it charges them: stated is the "
-        "moments accountant with its 32 moments, computed Renyi DP at the code's orders. It is "
-        "tighter by .3 %, by orders that are no whole numbers; the orders of moments are whole.",
+        "Both for the steps that the code allows and as it charges them: stated is the moments "
+        "accountant with its 32 moments, computed Renyi DP at the code's orders, classic "
+        "conversion. It is tighter by .3 %, by orders that are not whole, as those of moments are.",
         at_most=by_moments(CODE_NOISE, charged_steps()),
     ),
     real_row_claim(

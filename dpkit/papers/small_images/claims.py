@@ -443,8 +443,8 @@ CLAIMS = (
         '"A stable plateau over an order of magnitude in [lost], and for different values of the '
         'noise multiplier."',
         lambda: spent(0.5) / after_one_step(0.5),
-        "If epsilon is lost, no one curve spans ten: by the code's accountant a run at noise .5 "
-        "ends at this many times the epsilon of its first step, those of more noise at fewer. "
+        "If epsilon is lost, no one curve spans ten: charged as in `epsilon-at-40-epochs-0.5`, it "
+        "ends at this many times the first step's at noise .5, at fewer where there is more noise. "
         f"All curves together do: from {after_one_step(0.9):.3g} (.9) to {spent(0.5):.3g} (.5). "
         "Whether scores are level there, several seeds of each would have to show.",
         kind="unchecked",
