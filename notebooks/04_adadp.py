@@ -12,7 +12,7 @@
 # > **You will** share out noise over two coordinates in three ways at one price, and find out which keeps a
 # > gradient's direction; check a theorem's example three times; train each reading of an algorithm that the text
 # > leaves open; catch the one record that its noise gives away; and see why the obvious repair runs away.
-# > **Time** 60 seconds to run on two cores, 40 minutes to read. **Memory** 750 MB. **Needs** nothing: the digits come with scikit-learn.
+# > **Time** 60 seconds to run on two cores, 40 minutes to read. **Memory** 880 MB. **Needs** nothing: the digits come with scikit-learn.
 # > **Source** Xu, Shi, Liu, Zhao and Chen, "An Adaptive and Fast Convergent Approach to Differentially Private
 # > Deep Learning", INFOCOM 2020 (2019 as a preprint). It has no public code.
 #
