@@ -74,7 +74,7 @@ TABLE = tabled(GOOD).html()
 MARKDOWN = "| run | score |\n|---|---|\n| a \\| b | 1 |\n"
 PLANTED = {
     tabled(GOOD, ["run", "epsilon"]).html(): "no score",
-    **{TABLE.replace("0.500", one): "'score'" for one in ("", "<b>&nbsp;</b>", "-", "missing")},
+    **{TABLE.replace("0.500", one): "'score'" for one in ("", "<b>&nbsp;</b>", "-", "not run")},
     "<table><tr><th>run</th><th>score</th></tr></table>": "'score'",
     "<table><tr><th></th><th>x</th></tr>\n<tr><th>0</th><td>NaN</td></tr></table>": "'x'",
     "<table><tr><th>run</th><th>x</th></tr><tr><td>a</td></tr></table>": "'x'",
@@ -92,6 +92,7 @@ def test_an_empty_table_is_seen(text: str):
 
 BARE: list[Any] = [lambda _: None, lambda ax: ax.set_title("a name"), lambda ax: ax.plot([], [])]
 BARE += [lambda ax: ax.scatter([], []), lambda ax: ax.bar([1], [np.nan])]
+BARE += [lambda ax: ax.axhline(4), lambda ax: ax.text(0.5, 0.5, "")]
 BARE += [lambda ax: plots.lines(ax, {"a name": ([1], [np.nan])}, x="x", y="y")]
 
 
