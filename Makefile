@@ -56,11 +56,12 @@ app: setup ## serve the explorers of notebook 09 as a page without code (Voila)
 	    $(RUN) -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[app]"
 	@exec $(RUN) -m voila notebooks/09_explorers.ipynb $(APP_FLAGS)
 
-test: lint types unit compare portable other-pythons ## everything that must pass (a quarter of an hour)
+test: lint types unit portable other-pythons ## everything that must pass (a quarter of an hour)
 	@echo "All checks passed."
 
-slow: setup ## what make test leaves out: slow tests, a second processor, wheel-check
+slow: setup ## what make test leaves out: slow tests, notebooks on two more processors, wheel-check
 	@$(PLAIN) $(RUN) -m pytest -q -n $(JOBS) --dist worksteal -m slow
+	@$(PLAIN) $(RUN) tests/notebooks/compare.py -n $(JOBS)
 	@$(PLAIN) $(RUN) tests/notebooks/portable.py avx2 -n $(JOBS)
 	@$(RUN) tests/contracts/wheel_check.py
 
@@ -114,7 +115,7 @@ types: setup ## part of test: pyright
 unit: setup ## part of test: pytest, but for slow tests and the stored values that portable compares
 	@$(PLAIN) $(RUN) -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not stored"
 
-compare: setup ## part of test: run the notebooks again and compare with their stored outputs
+compare: setup ## part of slow: run the notebooks as this processor does, compare with stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/compare.py -n $(JOBS)
 
 portable: setup ## part of test: stored values and notebooks, as a processor without AVX computes them
