@@ -31,6 +31,7 @@ MEANINGS = {  # a name that has one of these words is drawn in its colour, in ev
 }
 LINE_OF_TEXT = 15.0  # pixels
 FEW = 5  # intervals between ticks, at most
+MESSAGE = re.compile(r"(.*?[.!?](?=\s|$)|.*)\s*(.*)", re.DOTALL)  # the first sentence, the rest
 SHARP = 192  # dots an inch, where a notebook shows a picture
 # behind words on lines
 LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
@@ -219,7 +220,7 @@ class Picture:
         return b"" if self.figure is None else _png(self.figure, dpi=dpi or "figure")
 
     def _ipython_display_(self) -> None:
-        """Show it in a notebook, sharp on a projector, with its words as a caption.
+        """Show it in a notebook, sharp on a projector, its words below, the first sentence bold.
 
         The caption is an output of its own, as pages that show a notebook drop a picture's
         alternative text.
@@ -231,7 +232,9 @@ class Picture:
         image = b64encode(_png(self.figure, dpi=SHARP)).decode()
         metadata = {"image/png": {"alt": self.words, "width": width}}
         display({"image/png": image}, raw=True, metadata=metadata)
-        display({"text/html": f"<p><small>{escape(self.words)}</small></p>"}, raw=True)
+        message, rest = MESSAGE.fullmatch(self.words).groups()  # type: ignore[union-attr]
+        told = f"<p><b>{escape(message)}</b> <small>{escape(rest)}</small></p>"
+        display({"text/html": told}, raw=True)
 
 
 def picture(figure: Figure, words: str) -> Picture:
