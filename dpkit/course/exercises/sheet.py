@@ -9,6 +9,7 @@ import copy
 import inspect
 import math
 import re
+import reprlib
 import textwrap
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -68,23 +69,24 @@ class Exercise:
         told = answer.strip().strip(".") if isinstance(answer, str) else answer
         empty = isinstance(told, str | list | tuple | dict | set) and not told
         if empty or told is None or told is ...:
+            helps = " hint() helps, and" if self.hints else ""
             what = "Not answered yet: put your answer in place of the dots."
-            helps = " hint() helps." if self.hints else ""
-            print(f"{self}\n{what}{helps} ({self.sheet.progress})")
+            print(f"{what}{helps} solution() shows it. ({self.sheet.progress})")
             return
         found = self.judge(answer)
         self.done |= found.right
         print(f"{found.text} ({self.sheet.progress})")
 
-    def hint(self, number: int = 1) -> None:
-        """Print a hint.
-
-        Raises:
-            ValueError: there is no hint of that number.
-        """
-        if number not in range(1, len(self.hints) + 1):
-            raise ValueError(f"number must lie in 1..{len(self.hints)}, got {number}")
-        print(f"Hint {number} of {len(self.hints)}: {self.hints[number - 1]}")
+    def hint(self, number: Any = 1) -> None:
+        """Print a hint, or which there are."""
+        count = len(self.hints)
+        if not count:
+            print("There is no hint here: any guess will do.")
+        elif number not in range(1, count + 1):
+            there = "hint(1)" if count == 1 else f"hint(1) to hint({count})"
+            print(f"There is no hint {number!r}: ask for {there}.")
+        else:
+            print(f"Hint {number} of {count}: {self.hints[int(number) - 1]}")
 
     def __repr__(self) -> str:
         return textwrap.fill(f"{self.place}. {self.question}", 100)
@@ -173,7 +175,7 @@ class Function(Exercise):
         """Compare on all examples; name the first that it misses."""
         if not callable(answer):
             return Judgement(
-                False, f"A function is asked for, without brackets; got {answer!r}."
+                False, f"A function is asked for, without brackets; got {reprlib.repr(answer)}."
             )
         for example in self.examples:
             shown = ", ".join(map(_short, example))
@@ -356,10 +358,12 @@ def as_number(answer: Any) -> float:
         value = _read(value)
     try:
         number = float(value.item() if hasattr(value, "item") else value)
+    except OverflowError:
+        raise ValueError("That number is too large: the largest is about 1.8e308.") from None
     except (TypeError, ValueError, RuntimeError):
         number = None
     if number is None or isinstance(value, bool):
-        raise ValueError(f"A number is asked for, got {answer!r}.")
+        raise ValueError(f"A number is asked for, got {reprlib.repr(answer)}.")
     if math.isnan(number):
         raise ValueError("A number is asked for, got nan.")
     return number
