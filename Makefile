@@ -51,10 +51,10 @@ lab: setup ## open JupyterLab at the first notebook
 	if [ -e $(FIRST) ]; then flags="$$flags --LabApp.default_url=/lab/tree/$(FIRST)"; fi; \
 	$(WITH_DATA); exec $(RUN) -m jupyterlab $$flags $(LAB_FLAGS)
 
-app: setup ## serve the explorers of notebook 09 as a page without code (Voila)
+app: setup ## serve the explorers of notebook 24 as a page without code (Voila)
 	@$(RUN) -c 'import voila' 2>/dev/null || \
 	    $(RUN) -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[app]"
-	@exec $(RUN) -m voila notebooks/09_explorers.ipynb $(APP_FLAGS)
+	@exec $(RUN) -m voila notebooks/24_explorers.ipynb $(APP_FLAGS)
 
 test: lint types unit portable other-pythons ## everything that must pass (a quarter of an hour)
 	@echo "All checks passed."
@@ -68,10 +68,10 @@ slow: setup ## what make test leaves out: slow tests, notebooks on two more proc
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/execute.py
 
-students: setup ## write the notebooks without solutions into students/
+students: setup ## write the notebooks without outputs and answers into students/
 	@$(PLAIN) $(RUN) tests/notebooks/students.py
 
-slides: setup ## write a lecture's slides for notebooks 00, 02, 06, 08 and 12: build/slides/
+slides: setup ## write a lecture's slides for notebooks 00, 03, 12, 05 and 06: build/slides/
 	@$(PLAIN) $(RUN) tests/notebooks/slides.py
 
 book: setup ## build the book of notebooks, docs/ and API, without any request: build/book/index.html

@@ -20,7 +20,7 @@
 # "It only learned averages" is a hope, not an answer. Differential privacy gives an answer that holds against
 # every attacker, and it is a number: **epsilon**. dpkit sets three such numbers side by side for five published
 # systems: the epsilon **claimed** by the authors, the epsilon **proven** by an accountant, and the epsilon that
-# an attack has **measured** (notebook 08).
+# an attack has **measured** (notebook 05).
 
 # %% [markdown]
 # First, is this machine ready?
@@ -70,16 +70,15 @@ print(f"true count {count}, published {published:.1f}")
 # %% [markdown]
 # Before you run on, put your guess in place of the dots.
 
+# %% [markdown] tags=["question"]
+# **Question 1.** The count is 37 with the person and 36 without. For which published y is the loss zero?
+
 # %%
 from dpkit.course.exercises import start_here as turn
 
 turn.halfway.check(...)
 
-# %% tags=["solution"]
-turn.halfway.check((36 + 37) / 2)
-
-
-# %% tags=["guessed", "fragment"]
+# %% tags=["guessed", "hide-output", "fragment"]
 def log_density(y, mean):
     return -((y - mean) ** 2) / (2 * noise_multiplier**2)
 
@@ -190,7 +189,7 @@ plots.picture(
 # released is a **ledger**, and an **accountant** adds up its cost.
 
 # %% [markdown]
-# (`rdp` is one way of adding; [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb) opens it.)
+# (`rdp` is one way of adding; [01_accountants](01_accountants.ipynb) opens it.)
 
 # %% tags=["fragment", "with-code"]
 from dpkit.privacy import Release, SampledGaussian, rdp
@@ -279,8 +278,8 @@ for claim in dp_cgan.CLAIMS:
 
 # %% [markdown]
 # What each of them means, and how good the images are when the guarantee is real, is the subject of
-# [02_dp_cgan](02_dp_cgan.ipynb). Where epsilons come from is that of the next notebook,
-# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).
+# [03_dp_cgan](03_dp_cgan.ipynb). Where epsilons come from is that of the next notebook,
+# [01_accountants](01_accountants.ipynb).
 #
 # ## Words
 #
@@ -305,37 +304,26 @@ for claim in dp_cgan.CLAIMS:
 #
 # First, other noise: Laplace noise of scale $b$ has the density $e^{-|x| / b} / (2b)$.
 
+# %% [markdown] tags=["question"]
+# **Question 2.** Write laplace_loss(y, scale): the privacy loss of y if the noise on 37 or 36 is Laplace.
+
 # %%
 turn.laplace_loss.check(...)
 
 
-# %% tags=["solution"]
-def laplace_loss(y, scale):
-    with_person = -abs(y - 37) / scale
-    without = -abs(y - 36) / scale
-    return with_person - without
-
-
-turn.laplace_loss.check(laplace_loss)
+# %% [markdown] tags=["question"]
+# **Question 3.** An attacker wrongly accuses 1 % of those who are not in the data. Which share of those who
+# are can they find, at most, at epsilon 1 and delta 1e-5?
 
 # %%
 turn.found_at_most.check(...)
 
-# %% tags=["solution"]
-turn.found_at_most.check(np.exp(1) * 0.01 + 1e-5)
+# %% [markdown] tags=["question"]
+# **Question 4.** A count is published every week for a year, with fresh noise each time. Which noise
+# multiplier keeps all 52 releases within epsilon 1 at delta 1e-5?
 
 # %%
 turn.weekly_noise.check(...)
 
-# %% tags=["solution"]
-once, weekly = (
-    calibrate.noise_multiplier(1.0, sample_rate=1.0, steps=steps, delta=1e-5) for steps in (1, 52)
-)
-print(f"once {once:.2f}, every week {weekly:.2f}: {weekly / once:.2f} times")
-turn.weekly_noise.check(weekly)
-
 # %%
 turn.sheet.quiz()
-
-# %% tags=["solution"]
-turn.free.check("c")

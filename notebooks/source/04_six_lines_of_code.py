@@ -12,18 +12,18 @@
 # > **You will** read six published lines of code, each as it was and as it should be; see how far one record moves what
 # > they release; price them; and set what was said beside what is proven and what an attack shows.
 # > **Time** 20 seconds to run on one core, 40 minutes to read. **Memory** 630 MB. **Needs**
-# > [00_start_here](00_start_here.ipynb) and [02_dp_cgan](02_dp_cgan.ipynb) read before; no data, no download, no GPU.
+# > [00_start_here](00_start_here.ipynb) and [03_dp_cgan](03_dp_cgan.ipynb) read before; no data, no download, no GPU.
 # > **Sources** Schwabedal, Michel and Riontino, arXiv:2005.00783, 2020, section 3.1, and the public code that each
 # > section names.
 #
 # In 2020 Schwabedal, Michel and Riontino read the code of three earlier private GANs, to "prevent erroneous estimates
 # of anonymity in the future". What they found comes down to five lines; a sixth is in the code of their own paper
-# (whose method is the subject of [03_small_images](03_small_images.ipynb)). Every one of them is short, runs without an
+# (whose method is the subject of [13_small_images](13_small_images.ipynb)). Every one of them is short, runs without an
 # error and looks right. What does each cost?
 #
 # All of these works were among the first of their kind, and we know the lines because their authors published the code
 # for others to read. Here they are in the kit's own words; each section says where to find the original. (Notebook
-# [12_how_guarantees_break](12_how_guarantees_break.ipynb) sorts slips of many papers by kind, to show where to look;
+# [06_how_guarantees_break](06_how_guarantees_break.ipynb) sorts slips of many papers by kind, to show where to look;
 # this one follows six of them all the way, from the line to an attack.)
 #
 # > **What a line has to get right.** Let $\Delta$ be the farthest that one record can move what is released, and let the
@@ -55,13 +55,14 @@ def price(noise_multiplier, sample_rate, steps):
 #
 # In either order, what is released is at most $C$ long. So does the order matter? Guess before you run on:
 
+# %% [markdown] tags=["question"]
+# **Question 1.** 64 gradients are averaged, then the mean is clipped to length C. By how many C can one of
+# the 64 records move the result, at most?
+
 # %%
 from dpkit.course.exercises import six_lines_of_code as turn
 
 turn.mean_moved.check(...)
-
-# %% tags=["solution"]
-turn.mean_moved.check(prior_work.clipped_mean_moves(batch_size=64))
 
 # %% [markdown]
 # **What one record can do.** Let 63 gradients stay as they are. The 64th is very long and points in every direction in
@@ -81,7 +82,7 @@ def clipped(g, norm=1.0):
     return g * np.minimum(1, norm / np.linalg.norm(g, axis=-1, keepdims=True))
 
 
-# %% tags=["guessed"]
+# %% tags=["guessed", "hide-output"]
 batches = [np.vstack((others, one)) for one in turning]
 released = {
     "clip, then average": np.array([clipped(batch).mean(0) for batch in batches]),
@@ -91,7 +92,7 @@ for name, path in released.items():
     widest = np.linalg.norm(path[:36] - path[36:72], axis=1).max()
     print(f"{name}: one record moves it by up to {widest:.4f} C")
 
-# %% tags=["guessed"]
+# %% tags=["guessed", "hide-output"]
 from dpkit.common import plots
 
 drawn, (ax,) = plots.figure(width=4.6, height=3.6)
@@ -192,19 +193,19 @@ print(f"the review says: too small by a factor of eight; computed: {factor:.3f}"
 # noise of $z\,C$. By one argument in the text (Theorem 4.1) all groups cost as much as one; the code charges each of
 # them, as if it had drawn a batch of its own (lines 28 and 29).
 #
-# [Notebook 02](02_dp_cgan.ipynb) had four tensors. And with nine?
+# [Notebook 03](03_dp_cgan.ipynb) had four tensors. And with nine?
+
+# %% [markdown] tags=["question"]
+# **Question 2.** Nine groups of parameters are clipped at C each. How many C long is the longest gradient?
 
 # %%
 turn.nine_groups.check(...)
-
-# %% tags=["solution"]
-turn.nine_groups.check(np.linalg.norm(np.ones(9)))
 
 # %% [markdown]
 # **What one record can do.** Take a long gradient of 640 numbers, cut it into $k$ groups, and clip each to $C = 1$. How
 # long is the whole?
 
-# %% tags=["guessed"]
+# %% tags=["guessed", "hide-output"]
 long = 100 * draws.standard_normal(640)
 lengths = {}
 for k in (1, 2, 4, 7, 9, 16, 25):
@@ -213,7 +214,7 @@ for k in (1, 2, 4, 7, 9, 16, 25):
 for k, length in lengths.items():
     print(f"{k:2} groups: {length:.3f}")
 
-# %% tags=["guessed"]
+# %% tags=["guessed", "hide-output"]
 groups = np.arange(1, 26)
 drawn, (ax,) = plots.figure(height=2.8)
 plots.lines(ax, {"sqrt(k)": (groups, groups**0.5), "k": (groups[:12], groups[:12])},
@@ -240,7 +241,7 @@ for name, one in found.items():
 # %% [markdown]
 # Parallel composition, to which the theorem appeals, is for parts of the *data*: there a record is in one of them. It
 # is in every part of a gradient. The second price is nearer, but sampling hides a record once a batch, not once a
-# group. ([05_dpgan](05_dpgan.ipynb) looks at groups, and at the rest of that paper.)
+# group. ([11_dpgan](11_dpgan.ipynb) looks at groups, and at the rest of that paper.)
 #
 # ## 4. A bound that the noise ignores
 #
@@ -417,7 +418,7 @@ plots.picture(drawn, f"One pass costs at least {least.y[0]:.2f} at noise 0.5, {l
 # ## 7. Six lines, six prices
 #
 # What does each come to in the end? Each row is one stored attack (`python -m dpkit audit run small_images`, and
-# `dpgan`; [notebook 08](08_auditing.ipynb) builds such attacks from nothing), on a run that has the one line and is
+# `dpgan`; [notebook 05](05_auditing.ipynb) builds such attacks from nothing), on a run that has the one line and is
 # otherwise as it should be. *Claimed* is what the text or a script claims for it or, where nothing is claimed, what the
 # paper's own accountant charges; that one charges more than the certified accountant of the sections above. *Proven* is
 # an upper bound, computed anew here (certified; in rows 1 and 5 by RDP, which is a little looser). *Measured* is what
@@ -486,36 +487,30 @@ tabled(runs, ["line", "the run", "neighbours"])
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
+# %% [markdown] tags=["question"]
+# **Question 3.** The noise is divided by the root of the batch size, and noise multiplier 1 is charged. Which
+# noise multiplier is left at batches of 256, on one device?
+
 # %%
 turn.noise_left.check(...)
 
-# %% tags=["solution"]
-turn.noise_left.check(1 / np.sqrt(256))
+# %% [markdown] tags=["question"]
+# **Question 4.** Gradients up to 13,449.216 long, Poisson batches of 64 of 60,000, five steps, delta 1e-5. A
+# script gives epsilon 9.564 for noise of standard deviation 15. How much noise does the certified accountant
+# ask for at that epsilon?
 
 # %%
 turn.noise_at_the_bound.check(...)
 
-# %% tags=["solution"]
-from scipy.optimize import brentq
-
-needed = brentq(lambda z: price(z, 64 / 60_000, 5) - 9.564, 0.05, 1.0, xtol=1e-6)
-print(f"noise multiplier {needed:.4f}")
-turn.noise_at_the_bound.check(13_449.216 * needed)
+# %% [markdown] tags=["question"]
+# **Question 5.** Beaulieu-Jones et al. charged 1.89 for noise 1 at batches of one. Which noise multiplier
+# would have made that true, for batches of one?
 
 # %%
 turn.beaulieu_noise.check(...)
 
-# %% tags=["solution"]
-repaired = prior_work.BeaulieuJones(noise_multiplier=2.0)
-print(f"noise 2: epsilon {epsilon(repaired.ledger()):.3f}")
-assert abs(epsilon(repaired.ledger()) - epsilon(published.claimed_ledger())) < 1e-9
-turn.beaulieu_noise.check(2.0)
-
 # %%
 turn.sheet.quiz()
-
-# %% tags=["solution"]
-turn.loader.check("c")
 
 # %% [markdown]
 # ## Appendix: the claims, computed

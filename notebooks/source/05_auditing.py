@@ -245,7 +245,7 @@ right = scores(clipped_sum, z * C)
 worlds(right, "Two bell curves one deviation apart: the canary is hidden.")
 
 # %% [markdown] tags=["slide"]
-# Now the same with one slip, found in published code ([notebook 14](14_six_lines_of_code.ipynb), section 1): the
+# Now the same with one slip, found in published code ([notebook 04](04_six_lines_of_code.ipynb), section 1): the
 # *mean* gradient is clipped, and no example is. The noise is what would be right for a mean of clipped gradients.
 # How far can the canary move a mean that is clipped?
 
@@ -355,7 +355,7 @@ for bound in (one_run.one_run, one_run.one_run_fdp):
 #
 # ## 7. Where no noise reaches
 #
-# Some slips need no statistics. RDP-GAN's text puts noise on the *value* of the loss (notebook 06). A gradient
+# Some slips need no statistics. RDP-GAN's text puts noise on the *value* of the loss (notebook 12). A gradient
 # does not see a constant:
 
 # %%
@@ -424,41 +424,33 @@ table("training")
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
+# %% [markdown] tags=["question"]
+# **Question 1.** Write bound(fpr, fnr, delta): the epsilon that an attacker with these error rates proves.
+# The larger of the two directions, and at least 0.
+
 # %%
 from dpkit.course.exercises import auditing as turn
 
 turn.bound.check(...)
 
 
-# %% tags=["solution"]
-def bound(fpr, fnr, delta):
-    either = np.log((1 - fnr - delta) / fpr), np.log((1 - fpr - delta) / fnr)
-    return max(0.0, *either)
-
-
-turn.bound.check(bound)
+# %% [markdown] tags=["question"]
+# **Question 2.** An attacker accuses 1 % of the others and finds 40 % of the members, at delta 1e-5. What is
+# epsilon at least?
 
 # %%
 turn.forty_of_a_hundred.check(...)
-
-# %% tags=["solution"]
-turn.forty_of_a_hundred.check(bound(0.01, 0.6, delta))
 
 # %% [markdown]
 # (The kit's own function asks for a few more than the next one says: it tries 512, 724, 1,024 draws and so on, and some of
 # them choose the threshold.)
 
+# %% [markdown] tags=["question"]
+# **Question 3.** You want to refute a claimed epsilon of 5 at delta 1e-5 by Clopper and Pearson. How many
+# draws a world do you need, even if the two worlds never overlap? (At 95 %.)
+
 # %%
 turn.draws.check(...)
 
-# %% tags=["solution"]
-never = np.zeros(4_000), np.ones(4_000)
-print("the kit asks for", bounds.fewest_draws(*never, epsilon=5.0, rng=rng, **asked))
-fewest = next(n for n in range(1, 4_000) if measured(never[0][:n], never[1][:n], 0.5) > 5)
-turn.draws.check(fewest)
-
 # %%
 turn.sheet.quiz()
-
-# %% tags=["solution"]
-turn.looks.check("a")

@@ -12,7 +12,7 @@
 # > **You will** train a private GAN on a folder of images, with networks of your own; read the sentence that
 # > belongs into your paper; check its epsilon a second way; release one file; and see which mistakes are refused.
 # > **Time** 30 seconds to run on two cores, 25 minutes to read. **Memory** 600 MB. **Needs** nothing: the pictures are scikit-learn's digits.
-# > **Source** DP-SGD: Abadi et al. 2016; the certified accountant: notebook 01; clipping a critic: notebooks 02 and 03.
+# > **Source** DP-SGD: Abadi et al. 2016; the certified accountant: notebook 01; clipping a critic: notebooks 03 and 13.
 #
 # You have pictures that you may not publish, and you would like to give away *something like them*. A GAN whose
 # critic is trained privately can do that: its generator never sees a picture, only the critic, and what the
@@ -85,6 +85,10 @@ class Critic(nn.Module):
 # will be. The noise follows from that. Everything else has a default.
 #
 # Guess first, in place of the dots:
+
+# %% [markdown] tags=["question"]
+# **Question 1.** 600 steps, each looking at 128 of 1,437 pictures on average, at epsilon 8, delta 1e-5. A
+# picture's gradient is clipped to length 1. How large is the noise on each coordinate?
 
 # %%
 from dpkit.course.exercises import your_own_gan as turn
@@ -240,16 +244,12 @@ print("more than 0.8 of 360 right:", bool(right.double().mean() > 0.8))
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
+# %% [markdown] tags=["question"]
+# **Question 3.** You train it twice on the same pictures, at epsilon 8 each, and publish both. What do both
+# cost together? (600 steps at rate 128/1437 each, delta 1e-5, certified.)
+
 # %%
 turn.two_generators.check(...)
 
-# %% tags=["solution"]
-turn.noise.check(gan.plan_.noise_multiplier)
-turn.two_generators.check(pld.epsilon(2 * ledger, delta=1e-5))
-
 # %%
 turn.sheet.quiz()
-
-# %% tags=["solution"]
-turn.centred.check("a")
-turn.published.check("c")

@@ -23,7 +23,7 @@
 
 # %% [markdown]
 # (*Sensitivity*, *noise multiplier* and *add-remove* are introduced in [00_start_here](00_start_here.ipynb), *RDP*
-# and *PLD* in [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb). For section 1 you need none of
+# and *PLD* in [01_accountants](01_accountants.ipynb). For section 1 you need none of
 # them.)
 
 # %% [markdown] tags=["slide"]
@@ -95,13 +95,17 @@ quiet = replace(paper.SMALL, noise=paper.NON_PRIVATE.noise)
 # %% [markdown]
 # Guess before you run on:
 
+# %% [markdown] tags=["question"]
+# **Question 1.** Two trainings, same seeds: one with noise of deviation 10 on the loss, one with none. By how
+# much do their weights differ at the end, at most?
+
 # %%
 from dpkit.course.exercises import rdp_gan as turn
 
 turn.apart.check(...)
 
 
-# %% tags=["guessed", "fragment"]
+# %% tags=["guessed", "hide-output", "fragment"]
 def weights(gan):
     """Every weight of both networks, in one vector."""
     networks = (gan.discriminator, gan.generator_net)
@@ -110,9 +114,6 @@ def weights(gan):
 
 apart = (weights(noisy_gan) - weights(quiet_gan)).abs().max()
 print(f"largest difference among {len(weights(noisy_gan)):,} weights: {apart.item()}")
-
-# %% tags=["solution"]
-turn.apart.check(apart)
 
 # %% [markdown] tags=["slide"]
 # Not small: zero. And that is not because nothing was learned:
@@ -941,7 +942,7 @@ print(f"three repaired runs on the same records: epsilon {three.epsilon:.3f}")
 # %% [markdown]
 # **Measured.** Nobody need take a proof on trust: attack the run. The attacker here knows everything but whether one
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
-# 95 % confidence (`python -m dpkit audit run rdp_gan`; [notebook 08](08_auditing.ipynb) builds such attacks from
+# 95 % confidence (`python -m dpkit audit run rdp_gan`; [notebook 05](05_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
 # `-`: the text states no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter
 # runs; [docs/audits.md](../docs/audits.md) says what each of them is.
@@ -987,33 +988,19 @@ ending("rdp_gan", mnist, **{"loss-value": "1,000 iterations, the code's networks
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
+# %% [markdown] tags=["question"]
+# **Question 2.** Write slope(w, noise): the gradient with respect to w of sum(w^2) + noise.
+
 # %%
 turn.slope.check(...)
 
 
-# %% tags=["solution"]
-def slope(w, noise):
-    w = torch.tensor(w, requires_grad=True)
-    ((w**2).sum() + noise).backward()
-    return w.grad.numpy()
-
-
-turn.slope.check(slope)
-
 # %%
 turn.sheet.quiz()
 
-# %% tags=["solution"]
-turn.bound.check("a")
+# %% [markdown] tags=["question"]
+# **Question 4.** With which noise on a batch's mean loss would 5,000 noisy loss values really cost 0.5?
+# Batches of 64 out of 20,000, C = 20, delta 1e-5, certified.
 
 # %%
 turn.loss_noise.check(...)
-
-# %% tags=["solution"]
-from dpkit.privacy import calibrate
-
-ratio = calibrate.noise_multiplier(
-    0.5, sample_rate=64 / 20_000, steps=5_000, delta=1e-5, accountant=pld.epsilon
-)
-noise = ratio * 20 / 64
-turn.loss_noise.check(noise)

@@ -24,7 +24,7 @@
 # Its networks are classifiers, and this kit is about GANs. But a private GAN's discriminator is a classifier
 # too, trained by the same kind of step: how to share out a step's noise is the same question for both.
 # (*Sensitivity*, *noise multiplier* and *add-remove* are introduced in [00_start_here](00_start_here.ipynb), *RDP*
-# and *PLD* in [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).)
+# and *PLD* in [01_accountants](01_accountants.ipynb).)
 #
 # ## 1. One price, three shapes
 #
@@ -770,7 +770,7 @@ for name in ("moments-needs-sigma-1", "two-clip-norms", "delta-above-1-over-n"):
 #
 # **Measured.** Nobody need take a proof on trust: attack the run. The attacker here knows everything but whether one
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
-# 95 % confidence (`python -m dpkit audit run adadp`; [notebook 08](08_auditing.ipynb) builds such attacks from
+# 95 % confidence (`python -m dpkit audit run adadp`; [notebook 05](05_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
 # `-`: the text states no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter
 # runs; [docs/audits.md](../docs/audits.md) says what each of them is.
@@ -812,35 +812,27 @@ ending("adadp", mnist, **{"adadp-0.5": "1,000 steps, noise 2.62 instead of 8",
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
+# %% [markdown] tags=["question"]
+# **Question 1.** Write privacy_used(sensitivities, noise): the paper's H, the sum of s^2 / sigma^2.
+
 # %%
 from dpkit.course.exercises import adadp as turn
 
 turn.privacy_used.check(...)
 
-# %% tags=["solution"]
-turn.privacy_used.check(lambda s, noise: sum((a / b) ** 2 for a, b in zip(s, noise, strict=True)))
+# %% [markdown] tags=["question"]
+# **Question 2.** A query with s = (12, 6) has the value (10, 5). Of all noise s^p with H = 1, which power p
+# keeps the direction best? (To two digits.)
 
 # %%
 turn.best_power.check(...)
 
-# %% tags=["solution"]
-powers = np.linspace(0, 1, 101)
-shapes = [example.shaped((12, 6), power=p, noise_multiplier=1.0) for p in powers.tolist()]
-cosines = [example.exact_mean_cosine((10, 5), noise) for noise in shapes]
-best = int(np.argmax(cosines))
-print(f"best power {powers[best]:.2f}: cosine {cosines[best]:.4f}; square root {cosines[50]:.4f}")
-turn.best_power.check(powers[best])
-
 # %%
 turn.sheet.quiz()
 
-# %% tags=["solution"]
-turn.steering.check("b")
+# %% [markdown] tags=["question"]
+# **Question 4.** With how large a lot, at least, does the obvious repair stop growing at sigma_* = 8? All
+# else as in the paper: m = 71,010 and beta = 1.2.
 
 # %%
 turn.lot.check(...)
-
-# %% tags=["solution"]
-lot = 1.2 * 8 * 71_010**0.5
-print(f"lots above {lot:.1f}: at 2,558 times {factor(8, lot=2558):.5f}, at 2,559 {factor(8, lot=2559):.5f}")
-turn.lot.check(2559)

@@ -11,13 +11,13 @@
 #
 # > **You will** use five theorems that are all true, find the condition of each that is easily forgotten, and
 # > compute what forgetting it costs: a bound a hundred times too large, or a promise that is broken.
-# > **Time** 20 seconds to run on one core, 30 minutes to read. **Memory** 220 MB. **Needs** [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb) read before; no data, no download, no GPU.
+# > **Time** 20 seconds to run on one core, 30 minutes to read. **Memory** 220 MB. **Needs** [01_accountants](01_accountants.ipynb) read before; no data, no download, no GPU.
 # > **Sources** Balle et al. 2020; Dong, Roth, Su 2022; Bu et al. 2020; Dwork and Roth 2014; Balle and Wang 2018; Wang, Balle, Kasiviswanathan 2019; Balle, Barthe, Gaboardi 2018; Mironov 2012; Canonne, Kamath, Steinke 2020.
 #
 # A formula travels lighter than its theorem: the conditions stay behind. Each section below takes one such
 # formula to where its conditions end. Run the next two cells; after them, the sections can be read in any order.
 #
-# The run is that of [notebook 01](01_mechanisms_and_accountants.ipynb): 60,000 examples, Poisson batches of 256 on
+# The run is that of [notebook 01](01_accountants.ipynb): 60,000 examples, Poisson batches of 256 on
 # average, 60 epochs, noise of 1.1 times the clip norm.
 
 # %%
@@ -111,21 +111,18 @@ print(f"wall at about order {wall:.0f}; best order {free.method.split()[-1]}")
 
 # %% [markdown]
 # The more noise, the higher the wall's order and the best order. dpkit searches for the best order in
-# $(1, 2^{20}]$; there is no list to choose. (Explorer 3 in [09_explorers](09_explorers.ipynb) shows which order decides.)
+# $(1, 2^{20}]$; there is no list to choose. (Explorer 3 in [24_explorers](24_explorers.ipynb) shows which order decides.)
 #
 # ### Your turn
 #
 # Raise the noise of that one release to 1,000.
 
+# %% [markdown] tags=["question"]
+# **Question 1.** One step at rate 0.01 with noise 1,000: which epsilon do the orders 2 to 63 give? At delta
+# 1e-5.
+
 # %%
 turn.capped.check(...)
-
-# %% tags=["solution"]
-silent = [Release(SampledGaussian(noise_multiplier=1000.0, sample_rate=0.01))]
-found = rdp.epsilon(silent, delta=delta, orders=np.arange(2, 64)).epsilon
-print(f"orders to 63: {found:.4f}; PLD: {pld.epsilon(silent, delta=delta).epsilon:.4f}")
-print(f"delta at epsilon 0: {silent[0].mechanism.profile([0.0]).max():.1e}")
-turn.capped.check(found)
 
 # %% [markdown]
 # ## 2. Why the bell curve reports too little
@@ -145,11 +142,12 @@ turn.capped.check(found)
 #
 # For Gaussians without sampling this is exact, and it composes in one line:
 
+# %% [markdown] tags=["question"]
+# **Question 2.** Write as_one_release(noises): the noise multiplier of the one Gaussian that costs as much.
+# As all Gaussian releases with these noise multipliers together.
+
 # %%
 turn.as_one_release.check(...)
-
-# %% tags=["solution"]
-turn.as_one_release.check(lambda noises: 1 / np.sqrt(sum(1 / z**2 for z in noises)))
 
 # %% [markdown]
 # Now take little noise and very rare sampling: rate 0.0001, noise 0.3, 1,000 steps.
@@ -226,7 +224,7 @@ plots.picture(
 
 # %% [markdown]
 # For small epsilons the bell curve is even too pessimistic. It fails in the tail, and a small $\delta$ *is* the
-# tail. (Explorer 14 in [09_explorers](09_explorers.ipynb) draws both curves for any run.)
+# tail. (Explorer 14 in [24_explorers](24_explorers.ipynb) draws both curves for any run.)
 #
 # ### Your turn
 #
@@ -234,12 +232,6 @@ plots.picture(
 
 # %%
 turn.sheet.quiz()
-
-# %% tags=["solution"]
-reported = gdp.epsilon(run, delta=delta).epsilon
-refuted = reported < certified.lower
-print(f"reported {reported:.4f}, lower {certified.lower:.4f}: refuted is {refuted}")
-turn.limit.check("b")
 
 # %% [markdown]
 # ## 3. An old formula for the noise
@@ -397,12 +389,12 @@ print(f"order 2: the library {moment:.4e}, by hand {line:.4e}; profile {own:.4e}
 #
 # Mind which of the two noises an accountant asks for.
 
+# %% [markdown] tags=["question"]
+# **Question 4.** Gradients are clipped to C = 2, and noise of deviation 6 is added to the sum of a batch. The
+# batch has a fixed size. What is noise over sensitivity under replace-one?
+
 # %%
 turn.noise_over_sensitivity.check(...)
-
-# %% tags=["solution"]
-far_apart = np.linalg.norm(np.array([2.0, 0.0]) - np.array([-2.0, 0.0]))
-turn.noise_over_sensitivity.check(6 / far_apart)
 
 # %% [markdown]
 # ## 5. Noise on a real computer
@@ -440,13 +432,12 @@ plots.picture(drawn, words)
 # where numbers are that far apart; the outputs for a count of 0 need not be. So a small output with a bit below
 # $2^{-53}$ reveals the count. How often does that happen? Guess:
 
+# %% [markdown] tags=["question"]
+# **Question 5.** The true count is 0, the noise has deviation 2, and the sum is a 64-bit number. In which
+# share of all releases does it reveal, with certainty, that the count was not 1?
+
 # %%
 turn.given_away.check(...)
-
-# %% tags=["solution"]
-from scipy.stats import norm
-
-turn.given_away.check(2 / 3 * (norm.cdf(0.25) - norm.cdf(-0.25)))
 
 # %% [markdown]
 # The attack is one line.
@@ -458,7 +449,7 @@ def gives_away(y):
     return (np.abs(y) < 0.5) & (y * 2.0**53 != np.rint(y * 2.0**53))
 
 
-# %% tags=["guessed"]
+# %% tags=["guessed", "hide-output"]
 rng = np.random.default_rng(1)
 trials, spread = 200_000, 2.0
 caught, wrongly = (gives_away(c + spread * rng.standard_normal(trials)).sum() for c in (0, 1))
@@ -535,5 +526,5 @@ tabled(rows, ["theorem", "true of", "misleads when", "by how much"])
 # %% [markdown]
 # The first one only costs accuracy: its epsilon is too large, and holds. The others promise what is not so. Before
 # you copy a formula, ask for which epsilon, how many steps, which neighbours, which batches and which numbers it
-# was proven. [12_how_guarantees_break](12_how_guarantees_break.ipynb) shows what became of such slips in published
+# was proven. [06_how_guarantees_break](06_how_guarantees_break.ipynb) shows what became of such slips in published
 # work.

@@ -16,7 +16,7 @@ from bench import Row
 
 from dpkit.course.explorers.explorer import REST
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "09_explorers.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "24_explorers.ipynb"
 MOVES = 10
 MOVED = f"{lab.HANDLE}, input[type=checkbox]"
 # Times from the key to the first change of the numbers, and of the picture, on the reader's screen.

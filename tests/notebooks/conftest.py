@@ -35,13 +35,17 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> pairs.Pair:
     """A small executed pair, made once; tests that change it copy it first."""
     import execute
 
-    source = tmp_path_factory.mktemp("notebooks") / "00_tiny.py"
+    source = tmp_path_factory.mktemp("notebooks") / "source" / "00_tiny.py"
+    source.parent.mkdir()
     source.write_text(TINY)
     execute.execute(source)
-    return pairs.Pair(source, source.with_suffix(".ipynb"))
+    return pairs.pair_of(source)
 
 
 @pytest.fixture
 def copied(tmp_path: Path) -> pairs.Pair:
     """A copy, to be spoilt, of the first real pair."""
-    return pairs.Pair(*(Path(shutil.copy(path, tmp_path)) for path in pairs.pairs()[0]))
+    first = pairs.pairs()[0]
+    (tmp_path / "source").mkdir()
+    source = Path(shutil.copy(first.source, tmp_path / "source"))
+    return pairs.Pair(source, Path(shutil.copy(first.stored, tmp_path)))

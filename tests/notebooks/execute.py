@@ -1,6 +1,7 @@
 """Run notebooks from their .py sources and write the executed .ipynb, the same bytes every time.
 
-`python tests/notebooks/execute.py [source.py ...]` runs all of notebooks/ where none is named. A
+`python tests/notebooks/execute.py [source.py ...]` runs all of notebooks/source/ where none is
+named, and brings their questions in step with the exercises first. A
 notebook is written only if all of it ran and nothing in it depends on where or when it ran.
 """
 
@@ -19,7 +20,8 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from pairs import NOTEBOOKS, code_cells, read_source
+from pairs import SOURCES, code_cells, pair_of, read_source
+from questions import with_questions
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CELL_TIMEOUT = 300  # seconds
@@ -31,8 +33,8 @@ LANGUAGE = {
     "name": "python",
     "pygments_lexer": "ipython3",
 }
-# Tag of a cell -> what of it is folded until a reader opens it: an answer, or what follows a guess.
-HIDDEN = {"solution": ("outputs", "source"), "guessed": ("outputs",)}
+# Tag of a cell -> what of it is folded until a reader opens it: what follows a guess, and plumbing.
+HIDDEN = {"guessed": ("outputs",), "hide-input": ("source",)}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 VOLATILE = {
     "a memory address": re.compile(r"\bat 0x[0-9a-f]{6,}"),
@@ -54,7 +56,7 @@ class Ran(NamedTuple):
 
 
 def run(source: Path) -> Ran:
-    """Execute one source in its own folder, with the running interpreter as the kernel.
+    """Execute one source in the folder of its stored copy, with the running interpreter as the kernel.
 
     Raises:
         Unstorable: a cell failed, which the message shows, or an output is not reproducible.
@@ -65,7 +67,7 @@ def run(source: Path) -> Ran:
     peak: list[float] = []
     began = time.monotonic()
     try:
-        client = new_client(notebook, source.parent)
+        client = new_client(notebook, pair_of(source).stored.parent)
         client.on_cell_executed = lambda **_: peak.append(peak_memory(client))
         with tempfile.TemporaryDirectory(prefix="ipython-") as profile:
             client.execute(env=kernel_environment(profile))
@@ -171,9 +173,12 @@ def write(notebook: NotebookNode, path: Path) -> bool:
 
 
 def execute(source: Path) -> Ran:
-    """Run one source and store the result beside it; raises Unstorable as `run` does."""
+    """Run one source and store the result; raises Unstorable as `run` does."""
+    text = source.read_text(encoding="utf-8")
+    if (asked := with_questions(text)) != text:
+        source.write_text(asked, encoding="utf-8")
     ran = run(source)
-    changed = write(ran.notebook, source.with_suffix(".ipynb"))
+    changed = write(ran.notebook, pair_of(source).stored)
     memory = "n/a" if ran.peak_megabytes is None else f"{ran.peak_megabytes:.0f} MB"
     state = "written" if changed else "unchanged"
     print(f"{source.stem:28} {ran.seconds:6.1f} s   peak {memory:>8}   {state}", flush=True)
@@ -183,7 +188,7 @@ def execute(source: Path) -> Ran:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", type=Path, nargs="*", help="py:percent files; default: all")
-    sources = parser.parse_args().sources or sorted(NOTEBOOKS.glob("*.py"))
+    sources = parser.parse_args().sources or sorted(SOURCES.glob("*.py"))
     failed = 0
     for source in sources:
         try:

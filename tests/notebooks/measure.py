@@ -1,6 +1,6 @@
 """Run notebooks and write what they take into their headers and into README's table.
 
-`python tests/notebooks/measure.py [source.py ...]` (or `make measure`) runs all of notebooks/ where
+`python tests/notebooks/measure.py [source.py ...]` (or `make measure`) runs all where
 none is named. What is written is a round figure above the measurement, so that running again
 rarely changes a byte:
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import execute
-from pairs import NOTEBOOKS
+from pairs import NOTEBOOKS, SOURCES
 
 README = NOTEBOOKS / "README.md"
 TIME = re.compile(r"(\*\*Time\*\* )(an?|\d+) (second|minute)s?\b")
@@ -140,7 +140,7 @@ def main(arguments: list[str]) -> int:
     """Measure what is named, or all; 1 where one could not be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", type=Path, nargs="*", help="py:percent files; default: all")
-    sources = parser.parse_args(arguments).sources or sorted(NOTEBOOKS.glob("*.py"))
+    sources = parser.parse_args(arguments).sources or sorted(SOURCES.glob("*.py"))
     failed = 0
     for source in sources:
         try:

@@ -1,4 +1,4 @@
-"""What must hold for every pair NN_name.py / NN_name.ipynb, checked without running anything.
+"""What must hold for every pair source/NN_name.py, NN_name.ipynb, checked without running any.
 
 `python tests/notebooks/pairs.py [folder]` prints what is wrong and exits 1, or exits 0.
 """
@@ -16,6 +16,7 @@ from jupytext.compare import NotebookDifference, compare_notebooks
 from nbformat import NotebookNode
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+SOURCES = NOTEBOOKS / "source"
 MAX_LINES = 10
 FORMAT = "py:percent"
 # Under nbval these leak text into later cells; explorers build on VBox, HTML and Image instead.
@@ -32,8 +33,13 @@ class Pair(NamedTuple):
 
 def pairs(folder: Path = NOTEBOOKS) -> list[Pair]:
     """All pairs of a folder in order; one half of a pair may be missing, which `problems` says."""
-    stems = {path.stem for pattern in ("*.py", "*.ipynb") for path in folder.glob(pattern)}
-    return [Pair(folder / f"{stem}.py", folder / f"{stem}.ipynb") for stem in sorted(stems)]
+    stems = {path.stem for one in ("source/*.py", "*.ipynb") for path in folder.glob(one)}
+    return [pair_of(folder / "source" / f"{stem}.py") for stem in sorted(stems)]
+
+
+def pair_of(source: Path) -> Pair:
+    """A source with its stored copy, in the folder above."""
+    return Pair(source, source.parents[1] / f"{source.stem}.ipynb")
 
 
 def read_source(path: Path) -> NotebookNode:

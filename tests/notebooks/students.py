@@ -1,7 +1,7 @@
-"""Write the students' notebooks: those of notebooks/ without solutions, answers and outputs.
+"""Write the students' notebooks: those of notebooks/ without answers and outputs.
 
-`make students` writes them to students/, which is not committed. A solution is a cell tagged
-`solution`; an answer is a fold of that name in a text. The exercises stay, and check themselves.
+`make students` writes them to students/, which is not committed. An answer is a fold of that name
+in a text. The exercises stay, and check themselves.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 from execute import KERNELSPEC, LANGUAGE, write
 from nbformat import NotebookNode
-from pairs import NOTEBOOKS, read_source, tags
+from pairs import NOTEBOOKS, SOURCES, read_source
 
 STUDENTS = NOTEBOOKS.parent / "students"
 ANSWER = re.compile(r"[>\s]*<details><summary>Answers?</summary>.*?</details>", re.DOTALL)
@@ -21,7 +21,6 @@ def student(source: Path) -> NotebookNode:
     """What a student gets of a notebook's source."""
     notebook = read_source(source)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
-    notebook.cells = [cell for cell in notebook.cells if "solution" not in tags(cell)]
     for index, cell in enumerate(notebook.cells):
         cell.id = f"s{index:03d}"
         if cell.cell_type == "markdown":
@@ -32,10 +31,10 @@ def student(source: Path) -> NotebookNode:
 def main(folder: Path = STUDENTS) -> int:
     """Write all of them, and say where."""
     folder.mkdir(exist_ok=True)
-    sources = sorted(NOTEBOOKS.glob("*.py"))
+    sources = sorted(SOURCES.glob("*.py"))
     for source in sources:
         write(student(source), folder / f"{source.stem}.ipynb")
-    print(f"{len(sources)} notebooks without solutions in {folder.name}/")
+    print(f"{len(sources)} notebooks without outputs in {folder.name}/")
     return 0
 
 

@@ -12,7 +12,8 @@ CHECKOUT = str(execute.CHECKOUT)
 
 
 def source(folder: Path, code: str) -> Path:
-    path = folder / "00_case.py"
+    path = folder / "source" / "00_case.py"
+    path.parent.mkdir()
     path.write_text(f"# %% [markdown]\n# # Case\n\n# %%\n{code}\n")
     return path
 
@@ -51,7 +52,7 @@ def test_a_failing_cell_is_named_and_nothing_is_written(tmp_path: Path):
     path = source(tmp_path, "first = 1\n\n# %%\nfirst / 0\n\n# %%\nfirst")
     with pytest.raises(execute.Unstorable, match=r"(?s)cell 2\n.*first / 0.*ZeroDivisionError"):
         execute.execute(path)
-    assert list(tmp_path.iterdir()) == [path]
+    assert [one for one in tmp_path.rglob("*") if one.is_file()] == [path]
 
 
 OF_THIS_MACHINE = {
@@ -71,7 +72,7 @@ def test_outputs_of_this_machine_are_refused(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(execute, "refuse_volatile", lambda one: ran.append(one) or refuse(one))
     with pytest.raises(execute.Unstorable, match="cell 1 prints the checkout's path"):
         execute.execute(path)
-    assert not path.with_suffix(".ipynb").exists()
+    assert not pairs.pair_of(path).stored.exists()
     cells = [cell for _, cell in pairs.code_cells(ran[0])]
     for cell, complaint in zip(cells, OF_THIS_MACHINE.values(), strict=True):
         with pytest.raises(execute.Unstorable, match=f"cell 0 prints {complaint}"):

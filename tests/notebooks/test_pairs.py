@@ -107,22 +107,31 @@ def test_stored_widgets_are_caught():
     assert len(pairs.widget_state(notebook)) == 2
 
 
-def opened(folder: Path, name: str) -> dict:
-    """What JupyterLab's server reads for a notebook under the checkout's settings."""
+def copies(pair: pairs.Pair, folder: Path) -> pairs.Pair:
+    """The pair in a checkout of its own, with this one's settings."""
     shutil.copy(CHECKOUT / "pyproject.toml", folder)
+    copied = pairs.pair_of(folder / "notebooks" / "source" / pair.source.name)
+    copied.source.parent.mkdir(parents=True)
+    for one, other in zip(pair, copied, strict=True):
+        shutil.copy(one, other)
+    return copied
+
+
+def opened(folder: Path, pair: pairs.Pair) -> dict:
+    """What JupyterLab's server reads for a notebook of a checkout."""
     manager = jupytext.TextFileContentsManager()
     manager.root_dir = str(folder)
-    return manager.get(name)["content"]
+    return manager.get(f"notebooks/{pair.stored.name}")["content"]
 
 
 @pytest.mark.parametrize("newer", ["source", "stored"])
 def test_a_pair_opens_whichever_file_is_newer(tiny: pairs.Pair, tmp_path: Path, newer: str):
-    source, stored = (Path(shutil.copy(path, tmp_path)) for path in tiny)
+    source, stored = copied = copies(tiny, tmp_path)
     text = source.read_text()
     source.write_text(text.replace("half = 1 / 2", "half = 1 / 2\n\n\n").replace("Halves", "Half"))
     for path, age in ((source, newer == "stored"), (stored, newer == "source")):
         os.utime(path, (1e9, 1e9 - 3600 * age))
-    cells = opened(tmp_path, stored.name)["cells"]
+    cells = opened(tmp_path, copied)["cells"]
     assert cells[0]["source"].startswith("# Half\n")
     assert any("ZeroDivisionError" in str(cell.get("outputs")) for cell in cells)
 
@@ -130,6 +139,6 @@ def test_a_pair_opens_whichever_file_is_newer(tiny: pairs.Pair, tmp_path: Path, 
 @pytest.mark.parametrize("newer", [0, 1])
 @EVERY
 def test_every_notebook_opens(pair: pairs.Pair, tmp_path: Path, newer: int):
-    copies = [Path(shutil.copy(path, tmp_path)) for path in pair]
-    os.utime(copies[newer], (2e9, 2e9))
-    assert opened(tmp_path, pair.stored.name)["cells"]
+    copied = copies(pair, tmp_path)
+    os.utime(copied[newer], (2e9, 2e9))
+    assert opened(tmp_path, copied)["cells"]

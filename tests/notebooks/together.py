@@ -1,7 +1,7 @@
 """How much memory a Lab server and the kernels of notebooks take together (Linux).
 
 `python tests/notebooks/together.py [source.py ...]` runs each source in a kernel of its own and
-leaves the kernels open, as tabs would be; where none is named, 02_dp_cgan twice. Pages that several
+leaves the kernels open, as tabs would be; where none is named, 03_dp_cgan twice. Pages that several
 processes share are counted once: the sum of their proportional set sizes (PSS).
 """
 
@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from execute import kernel_environment, new_client, peak_memory
-from pairs import NOTEBOOKS, code_cells, read_source
+from pairs import NOTEBOOKS, SOURCES, code_cells, read_source
 
 START_SECONDS = 120
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -57,14 +57,14 @@ def lab(folder: str):
 def main() -> int:
     """Print each process's PSS while all of them are open, and the sum."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sources", type=Path, nargs="*", help="default: 02_dp_cgan, twice")
-    sources = parser.parse_args().sources or [NOTEBOOKS / "02_dp_cgan.py"] * 2
+    parser.add_argument("sources", type=Path, nargs="*", help="default: 03_dp_cgan, twice")
+    sources = parser.parse_args().sources or [SOURCES / "03_dp_cgan.py"] * 2
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="together-"))
         processes = {"Lab server": stack.enter_context(lab(folder))}
         for number, source in enumerate(sources, start=1):
             notebook = read_source(source.resolve())
-            client = new_client(notebook, source.resolve().parent)
+            client = new_client(notebook, NOTEBOOKS)
             stack.enter_context(client.setup_kernel(env=kernel_environment(folder) | ONE_THREAD))
             for index, cell in code_cells(notebook):
                 client.execute_cell(cell, index)

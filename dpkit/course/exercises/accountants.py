@@ -6,7 +6,7 @@ from math import floor
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 
-sheet = Sheet("01_mechanisms_and_accountants")
+sheet = Sheet("01_accountants")
 
 
 @sheet.number(

@@ -1,4 +1,4 @@
-"""Exercises of notebook 04: the cost of a shape of noise, and a history that feeds on itself."""
+"""Exercises of notebook 14: the cost of a shape of noise, and a history that feeds on itself."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -8,7 +8,7 @@ import numpy as np
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers.adadp import example
 
-sheet = Sheet("04_adadp")
+sheet = Sheet("14_adadp")
 
 
 @sheet.function(

@@ -1,11 +1,11 @@
-"""Exercises of notebook 08: bounds from errors, how many draws, and too many looks."""
+"""Exercises of notebook 05: bounds from errors, how many draws, and too many looks."""
 
 from itertools import count
 from math import exp, log
 
 from dpkit.course.exercises.sheet import Sheet
 
-sheet = Sheet("08_auditing")
+sheet = Sheet("05_auditing")
 
 
 @sheet.function(

@@ -1,11 +1,11 @@
-"""Exercises of notebook 10: one release's sensitivity, and the worth of many records."""
+"""Exercises of notebook 21: one release's sensitivity, and the worth of many records."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers.comparison import tables
 from dpkit.papers.experiments import store
 from dpkit.privacy import calibrate, pld
 
-sheet = Sheet("10_best_private_gan")
+sheet = Sheet("21_best_private_gan")
 
 
 @sheet.guess(

@@ -1,11 +1,11 @@
-"""Exercises of notebook 07: a claim of your own, verdicts, and the least cost of shuffling."""
+"""Exercises of notebook 20: a claim of your own, verdicts, and the least cost of shuffling."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers import small_images
 from dpkit.papers.claims import check
 from dpkit.privacy import Release, SampledGaussian, rdp
 
-sheet = Sheet("07_claims_ledger")
+sheet = Sheet("20_claims_ledger")
 
 
 @sheet.number(

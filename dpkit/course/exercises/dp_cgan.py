@@ -1,11 +1,11 @@
-"""Exercises of notebook 02: clipping by example and by tensor, noise for the true sensitivity."""
+"""Exercises of notebook 03: clipping by example and by tensor, noise for the true sensitivity."""
 
 import numpy as np
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import calibrate
 
-sheet = Sheet("02_dp_cgan")
+sheet = Sheet("03_dp_cgan")
 
 
 @sheet.guess(because="Four parts of length C each: C times the root of 4. C was charged.")

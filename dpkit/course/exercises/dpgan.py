@@ -1,11 +1,11 @@
-"""Exercises of notebook 05: groups that move together, a stray factor, steps within a budget."""
+"""Exercises of notebook 11: groups that move together, a stray factor, steps within a budget."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers import dpgan as paper
 from dpkit.papers.dpgan.claims import groups_of
 from dpkit.privacy import calibrate, pld
 
-sheet = Sheet("05_dpgan")
+sheet = Sheet("11_dpgan")
 
 parallel = sheet.choice(
     "Why are five groups of a gradient not covered by parallel composition?",

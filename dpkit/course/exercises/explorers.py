@@ -1,9 +1,9 @@
-"""Exercises of notebook 09: read an epsilon off an explorer, and doubt one."""
+"""Exercises of notebook 24: read an epsilon off an explorer, and doubt one."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import Release, SampledGaussian, pld
 
-sheet = Sheet("09_explorers")
+sheet = Sheet("24_explorers")
 
 
 @sheet.guess(

@@ -1,4 +1,4 @@
-"""Exercises of notebook 12: one for each way in which a guarantee breaks.
+"""Exercises of notebook 06: one for each way in which a guarantee breaks.
 
 CASES are thirty claims to judge: the code that is run, without a word on its charge.
 """
@@ -8,7 +8,7 @@ from math import inf, log, sqrt
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import Gaussian
 
-sheet = Sheet("12_how_guarantees_break")
+sheet = Sheet("06_how_guarantees_break")
 
 
 @sheet.number(

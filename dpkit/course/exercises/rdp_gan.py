@@ -1,11 +1,11 @@
-"""Exercises of notebook 06: the place of the noise, and the cost of a loss value."""
+"""Exercises of notebook 12: the place of the noise, and the cost of a loss value."""
 
 import numpy as np
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import calibrate, pld
 
-sheet = Sheet("06_rdp_gan")
+sheet = Sheet("12_rdp_gan")
 
 
 @sheet.guess(because="The noise has no gradient. Nothing of it arrives in the weights.")

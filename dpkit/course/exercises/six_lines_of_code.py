@@ -1,4 +1,4 @@
-"""Exercises of notebook 14: one record's reach through six lines of code, and the noise left."""
+"""Exercises of notebook 04: one record's reach through six lines of code, and the noise left."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from dpkit.privacy.wrong_clipping import (
     actual_noise_multiplier,
 )
 
-sheet = Sheet("14_six_lines_of_code")
+sheet = Sheet("04_six_lines_of_code")
 
 
 @sheet.number(

@@ -1,11 +1,11 @@
-"""Exercises of notebook 03: clip norms, Adam's constant, the noise for a target epsilon."""
+"""Exercises of notebook 13: clip norms, Adam's constant, the noise for a target epsilon."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers.small_images import adam
 from dpkit.papers.small_images.claims import comparison
 from dpkit.privacy import calibrate, pld
 
-sheet = Sheet("03_small_images")
+sheet = Sheet("13_small_images")
 
 terms = sheet.choice(
     "The loss of an example is D(fake) - D(x) + 10 (slope at a point between - 1)^2. "

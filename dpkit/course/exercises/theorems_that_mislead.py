@@ -1,4 +1,4 @@
-"""Exercises of notebook 13: orders, limits, noise over sensitivity, and the last bits."""
+"""Exercises of notebook 22: orders, limits, noise over sensitivity, and the last bits."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from scipy.special import ndtr
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import Release, SampledGaussian, rdp
 
-sheet = Sheet("13_theorems_that_mislead")
+sheet = Sheet("22_theorems_that_mislead")
 
 
 @sheet.number(

@@ -1,9 +1,9 @@
-"""Exercises of notebook 11: noise for your own run, costs that add up, results to publish."""
+"""Exercises of notebook 07: noise for your own run, costs that add up, results to publish."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import Release, SampledGaussian, calibrate, pld
 
-sheet = Sheet("11_your_own_gan")
+sheet = Sheet("07_your_own_gan")
 
 
 @sheet.guess(because="Half as much again as the clip norm, on every coordinate of the sum.")

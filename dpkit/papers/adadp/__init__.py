@@ -11,6 +11,6 @@ from dpkit.papers.adadp.settings import SETTINGS
 
 NAME = "adadp"
 TITLE = "AdaDP (Xu, Shi, Liu, Zhao, Chen 2019)"
-NOTEBOOK = "04_adadp"
+NOTEBOOK = "14_adadp"
 __all__ = ["NAME", "NOTEBOOK", "SETTINGS", "TITLE"]
 __getattr__, __dir__ = of_paper(__name__)

@@ -21,7 +21,7 @@ from dpkit.papers.dpgan.settings import (
 
 NAME = "dpgan"
 TITLE = "dpGAN (Zhang, Ji, Wang 2018)"
-NOTEBOOK = "05_dpgan"
+NOTEBOOK = "11_dpgan"
 __all__ = [
     "CELEBA",
     "LSUN_L",

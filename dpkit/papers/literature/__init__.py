@@ -11,7 +11,7 @@ from dpkit.papers.claims import Claim
 __all__ = ["CLAIMS", "NAME", "NOTEBOOK", "TITLE", "collected"]
 NAME = "ledger"
 TITLE = "Later literature (methods, libraries, accountants)"
-NOTEBOOK = "12_how_guarantees_break"
+NOTEBOOK = "06_how_guarantees_break"
 
 
 def collected() -> tuple[Claim, ...]:

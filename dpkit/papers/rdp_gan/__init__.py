@@ -18,7 +18,7 @@ from dpkit.papers.rdp_gan.settings import (
 
 NAME = "rdp_gan"
 TITLE = "RDP-GAN (Ma, Li, Ding, Liu, Wei, Weng, Poor 2020)"
-NOTEBOOK = "06_rdp_gan"
+NOTEBOOK = "12_rdp_gan"
 __all__ = [
     "DP_GAN",
     "MULTIPLICATIVE",

@@ -20,7 +20,7 @@ from dpkit.papers.small_images.settings import (
 
 NAME = "small_images"
 TITLE = "Small images (Schwabedal, Michel, Riontino 2020)"
-NOTEBOOK = "03_small_images"
+NOTEBOOK = "13_small_images"
 __all__ = [
     "FIGURE_1",
     "FIGURE_2",

@@ -39,7 +39,7 @@ def nothing_done():
 
 
 def test_every_notebook_has_three_to_six_exercises():
-    notebooks = {path.stem for path in (Path(__file__).parents[3] / "notebooks").glob("*.py")}
+    notebooks = {path.stem for path in (Path(__file__).parents[3] / "notebooks/source").glob("*.py")}
     assert {sheet.notebook for sheet in SHEETS} == notebooks
     assert all(3 <= len(sheet.exercises) <= 6 for sheet in SHEETS)
 
@@ -50,7 +50,6 @@ def test_an_empty_answer_is_not_wrong_but_asked_for(sheet, one, capsys):
         one.check(empty)
         said = capsys.readouterr().out
         assert "Not answered yet" in said, empty
-        assert " ".join(one.question.split())[:40] in " ".join(said.split())
         assert f"(0 of {len(sheet.exercises)} done)" in said
     assert all(len(line) <= 110 for line in repr(one).splitlines())  # it fits on a screen
     assert one.question[0].isupper() or one.question[0] in "'`6"
@@ -82,7 +81,7 @@ def test_the_right_answer_is_right_however_it_is_written(sheet, one, capsys):
 
 def wrong_answers(one):
     """Answers that must not pass."""
-    words = ["I do not know", True, math.nan, "nan", {"a": 1}, [1.0, 2.0]]
+    words = ["I do not know", True, math.nan, "nan", {"a": 1}, [1.0, 2.0], 10**400, 1j, object()]
     if isinstance(one, Choice):
         return ["z", 7, *(option for option in one.options if option != one.right)]
     if isinstance(one, Function):
@@ -112,8 +111,9 @@ def test_hints_and_solution_are_shown_when_asked_for(sheet, one, capsys):
     for number in range(1, len(one.hints) + 1):
         one.hint(number)
         assert capsys.readouterr().out.startswith(f"Hint {number} of {len(one.hints)}: ")
-    with pytest.raises(ValueError, match="number must lie in"):
-        one.hint(len(one.hints) + 1)
+    for odd in (len(one.hints) + 1, 0, "first", None, 1.5, [1]):
+        one.hint(odd)
+        assert "There is no hint" in capsys.readouterr().out
     assert one.hints or isinstance(one, Guess)
     one.solution()
     said = capsys.readouterr().out
@@ -143,7 +143,7 @@ def test_a_guess_is_well_guessed_within_what_its_author_allows():
 
 
 def test_exercises_are_in_the_order_in_which_their_notebook_asks_them():
-    notebooks = Path(__file__).parents[3] / "notebooks"
+    notebooks = Path(__file__).parents[3] / "notebooks/source"
     for name, sheet in zip(MODULES, SHEETS, strict=True):
         module = importlib.import_module(f"dpkit.course.exercises.{name}")
         names = {one: called for called, one in vars(module).items() if isinstance(one, Exercise)}
@@ -154,7 +154,7 @@ def test_exercises_are_in_the_order_in_which_their_notebook_asks_them():
 
 
 def test_a_function_may_not_pass_by_changing_its_input():
-    one = next(o for s, o in ALL if s.notebook == "02_dp_cgan" and isinstance(o, Function))
+    one = next(o for s, o in ALL if s.notebook == "03_dp_cgan" and isinstance(o, Function))
 
     def careless(gradients, bound):
         gradients *= 0
@@ -210,7 +210,7 @@ def test_a_choice_needs_its_answer_among_the_options():
 
 def test_the_quiz_replies_to_each_button_and_counts():
     pytest.importorskip("ipywidgets")
-    sheet = next(sheet for sheet in SHEETS if sheet.notebook == "12_how_guarantees_break")
+    sheet = next(sheet for sheet in SHEETS if sheet.notebook == "06_how_guarantees_break")
     quiz = sheet.quiz()
     assert quiz.progress.value == "<p><b>0 of 3 right</b></p>"
     question, buttons, reply = quiz.questions[0], quiz.buttons[0], quiz.replies[0]

@@ -17,7 +17,7 @@ from dpkit.course.explorers.explorer import LATER, REST
 
 pytestmark = pytest.mark.slow("an explorer whose page does not follow a key or what is typed")
 
-NOTEBOOK = Path(__file__).resolve().parents[3] / "notebooks" / "09_explorers.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[3] / "notebooks" / "24_explorers.ipynb"
 TITLES = 17
 # Lab itself asks for what a server may not have; these are none of our explorers' messages.
 NOT_OURS = ("favicon", "Failed to load resource", "WebSocket")

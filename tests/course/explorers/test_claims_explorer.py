@@ -85,7 +85,7 @@ def test_a_claim_is_told_in_full(explorer):
         assert text in told
     assert "DP-CGAN" in told
     assert at_most(found.computed) in told
-    for line in (claim.code.was, claim.code.should, "02_dp_cgan.ipynb"):
+    for line in (claim.code.was, claim.code.should, "03_dp_cgan.ipynb"):
         assert line in told
 
 
@@ -183,7 +183,7 @@ def test_without_a_kernel_the_wall_and_the_card_stand_as_text(explorer):
         signs = "".join(LOOKS[checked(claim).verdict].sign for claim in paper.CLAIMS)
         assert f"{paper.NAME:<14}{signs}\n" in text
     assert "<pre" in page
-    assert "href='03_small_images.ipynb'" in page
+    assert "href='13_small_images.ipynb'" in page
     assert page.index("title='") < page.index("<pre")
     explorer.values["paper"].value = "dpgan"
     assert explorer._repr_mimebundle_()["text/html"].count("title='") == len(
@@ -212,7 +212,7 @@ def test_a_card_is_that_of_a_claim_that_there_is(monkeypatch):
     assert "<a href" in card("dpgan/auto-grouping").html()
     monkeypatch.setenv("SERVER_SOFTWARE", "voila/0.5")  # serves one page alone
     assert "<a href" not in card("dpgan/auto-grouping").html()
-    assert "05_dpgan.ipynb" in card("dpgan/auto-grouping").html()
+    assert "11_dpgan.ipynb" in card("dpgan/auto-grouping").html()
 
 
 @pytest.mark.parametrize(
