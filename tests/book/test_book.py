@@ -48,7 +48,11 @@ def test_its_contents_list_every_notebook_and_page():
     pytest.importorskip("sphinx")
     index = CHECKOUT / "docs/book/index.md"
     listed = re.findall(r"```\{toctree\}\n(.*?)```", index.read_text(encoding="utf-8"), re.DOTALL)
-    entries = re.findall(r"^(?!:)(\S+)$", "\n".join(listed), re.MULTILINE)
+    lines = [one for one in "\n".join(listed).splitlines() if one and one[0] != ":"]
+    entries = [re.sub(r".*<(.*)>", r"\1", one) for one in lines]
+    numbered = [one for one in lines if "notebooks/" in one and "README" not in one]
+    assert all(re.match(r"(\d\d) .*/\1_\w+>$", one) for one in numbered)  # in the sidebar
+    assert numbered == sorted(numbered)
     pages = {(index.parent / entry).resolve() for entry in entries}
     made = CHECKOUT / "docs/book/api/index"  # by what builds the book
     read = [

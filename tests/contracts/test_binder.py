@@ -126,7 +126,10 @@ def test_post_build_takes_the_cpu_build_of_torch_and_then_dpkit_alone(build, tmp
     assert dpkit.endswith("--editable .")
     assert result.stderr == ""
     settings = tmp_path / "a lab" / "settings" / "overrides.json"
-    assert json.loads(settings.read_text()) == {TRACKER: {"kernelShutdown": True}}
+    assert json.loads(settings.read_text()) == {
+        TRACKER: {"kernelShutdown": True},
+        "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"},
+    }
 
 
 @posix
