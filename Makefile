@@ -33,7 +33,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab app test slow notebooks students slides book measure reproduce readme binder-check wheel-check bench mutants format lint types unit compare portable other-pythons
+.PHONY: help setup lab app test slow notebooks students labs slides book measure reproduce readme binder-check wheel-check bench mutants format lint types unit compare portable other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -42,7 +42,10 @@ setup: ## make .venv and nothing else
 	@.ci/venv .venv test
 
 lab: setup ## open JupyterLab at the first notebook
-	@flags=; \
+	@settings=.venv/share/jupyter/lab/settings; mkdir -p $$settings; \
+	echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}' \
+	    >$$settings/overrides.json; \
+	flags=; \
 	if [ "$$(id -u)" = 0 ]; then flags=--allow-root; fi; \
 	if [ "$$(uname)" = Linux ] && [ -z "$$DISPLAY$$WAYLAND_DISPLAY$$BROWSER" ]; then \
 	    flags="$$flags --no-browser"; \
@@ -70,6 +73,9 @@ notebooks: setup ## run every notebook without a screen and rewrite its stored o
 
 students: setup ## write the notebooks without outputs and answers into students/
 	@$(PLAIN) $(RUN) tests/notebooks/students.py
+
+labs: setup ## write two labs of 80 minutes and the teacher's page from tagged cells: build/labs/
+	@$(PLAIN) $(RUN) tests/notebooks/labs.py
 
 slides: setup ## write a lecture's slides for notebooks 00, 03, 12, 05 and 06: build/slides/
 	@$(PLAIN) $(RUN) tests/notebooks/slides.py

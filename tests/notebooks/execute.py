@@ -56,7 +56,7 @@ class Ran(NamedTuple):
 
 
 def run(source: Path) -> Ran:
-    """Execute one source in the folder of its stored copy, with the running interpreter as the kernel.
+    """Execute one source in the folder of its stored copy; the kernel is this interpreter.
 
     Raises:
         Unstorable: a cell failed, which the message shows, or an output is not reproducible.

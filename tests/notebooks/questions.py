@@ -7,8 +7,9 @@ the exercise `name` of the module that the notebook imports as `turn`.
 import importlib
 import re
 import textwrap
+from typing import Any
 
-from dpkit.course.exercises.sheet import Exercise
+from dpkit.course.exercises.sheet import Choice, Exercise
 
 WIDTH = 110
 TURN = re.compile(r"^from dpkit\.course\.exercises import (\w+) as turn$", re.MULTILINE)
@@ -26,12 +27,30 @@ def question(exercise: Exercise) -> str:
     return "\n".join(['# %% [markdown] tags=["question"]', *lines, "", ""])
 
 
+def turn_of(text: str) -> Any:
+    """The module of exercises that a notebook imports as `turn`; None where there is none."""
+    found = TURN.search(text)
+    return found and importlib.import_module(f"dpkit.course.exercises.{found[1]}")
+
+
 def with_questions(text: str) -> str:
     """A source whose questions are those of its exercises."""
-    found = TURN.search(text)
-    if found is None:
-        return text
-    turn = importlib.import_module(f"dpkit.course.exercises.{found[1]}")
-    return BELOW.sub(
-        lambda cell: question(getattr(turn, cell["name"])) + cell["head"] + cell["call"], text
+    turn = turn_of(text)
+    return (
+        text
+        if turn is None
+        else BELOW.sub(
+            lambda cell: question(getattr(turn, cell["name"])) + cell["head"] + cell["call"], text
+        )
     )
+
+
+def exercises_of(cells: str, notebook: str) -> list[Exercise]:
+    """The exercises that some cells of a notebook ask, one by one or in its quiz."""
+    turn = turn_of(notebook)
+    found = [
+        getattr(turn, name) for name in re.findall(r"^turn\.(\w+)\.check\(", cells, re.MULTILINE)
+    ]
+    if "turn.sheet.quiz()" in cells:
+        found += [one for one in turn.sheet.exercises if isinstance(one, Choice)]
+    return found

@@ -32,7 +32,10 @@ def test_no_answer_is_shown(pair: pairs.Pair):
     text = "\n".join(cell.source for cell in notebook.cells)
     assert not any(cell.get("outputs") for cell in notebook.cells)
     assert "Answer</summary>" not in text
-    for code in (text, *(cell.source for _, cell in pairs.code_cells(pairs.read_stored(pair.stored)))):
+    for code in (
+        text,
+        *(cell.source for _, cell in pairs.code_cells(pairs.read_stored(pair.stored))),
+    ):
         assert set(re.findall(r"turn\.\w+\.check\((.*)\)", code)) <= {"..."}
         assert "solution()" not in re.sub(r"`[^`]*`", "", code)
 

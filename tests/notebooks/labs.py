@@ -1,0 +1,131 @@
+"""Write two labs of 80 minutes from cells of notebooks tagged `lab1` and `lab2`.
+
+`make labs` writes build/labs/lab1.ipynb and lab2.ipynb, without outputs, and build/labs/teacher.md:
+the minutes of each part, and the exercises with their solutions. Minutes are those of one careful
+reading: 180 words or 15 lines of code, half a minute a figure or a table, 20 seconds a formula, 1.5
+minutes a guess or choice, 3 a number, 5 a function.
+"""
+
+import io
+import re
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+from execute import KERNELSPEC, LANGUAGE, write
+from nbformat import NotebookNode
+from pairs import NOTEBOOKS, Pair, pairs, read_source, read_stored, tags
+from questions import exercises_of
+from students import ANSWER
+
+from dpkit.course.exercises.sheet import Choice, Exercise, Function, Guess
+
+LABS = NOTEBOOKS.parent / "build" / "labs"
+TITLES = {"lab1": "What an epsilon is", "lab2": "Does it hold?"}
+LINK = re.compile(r"\]\((?=\d\d_\w+\.ipynb)")
+FORMULA = re.compile(r"\$\$.+?\$\$|\$[^$\n]{12,}\$", re.DOTALL)
+
+
+class Part(NamedTuple):
+    """What a lab takes from one notebook: cells with stored outputs, and exercises."""
+
+    name: str
+    cells: list[NotebookNode]
+    exercises: list[Exercise]
+
+    @property
+    def minutes(self) -> float:
+        """One careful reading."""
+        read = 0.0
+        for cell in self.cells:
+            if cell.cell_type == "markdown":
+                read += len(cell.source.split()) / 180 + len(FORMULA.findall(cell.source)) / 3
+                read += 0.5 * ("\n|" in cell.source)
+            elif not {"hide-input", "guessed"} & set(tags(cell)):
+                read += len([line for line in cell.source.splitlines() if line.strip()]) / 15
+            shown = [key for out in cell.get("outputs", ()) for key in out.get("data", ())]
+            read += 0.5 * ("image/png" in shown or "text/html" in shown)
+        return read + sum(
+            1.5 if isinstance(one, Guess | Choice) else 5 if isinstance(one, Function) else 3
+            for one in self.exercises
+        )
+
+
+def parts(lab: str) -> list[Part]:
+    """The parts of a lab, in the notebooks' order."""
+    found = []
+    for pair in pairs():
+        cells = [cell for cell in read_stored(pair.stored).cells if lab in tags(cell)]
+        if cells:
+            text = "\n".join(cell.source for cell in cells)
+            found.append(Part(pair.source.stem, cells, exercises_of(text, imported(pair))))
+    return found
+
+
+def imported(pair: Pair) -> str:
+    """A source's text, which names its sheet of exercises."""
+    return "\n".join(cell.source for cell in read_source(pair.source).cells)
+
+
+def lab_of(lab: str) -> NotebookNode:
+    """One lab as a notebook without outputs and answers."""
+    notebook = nbformat.v4.new_notebook(
+        metadata={"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
+    )
+    title = f"# {TITLES[lab]}\n\nA lab of 80 minutes. Run the cells in order."
+    notebook.cells = [nbformat.v4.new_markdown_cell(title)]
+    for part in parts(lab):
+        for cell in part.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+            else:
+                cell.source = LINK.sub("](../../notebooks/", ANSWER.sub("", cell.source))
+        notebook.cells += part.cells
+    for index, cell in enumerate(notebook.cells):
+        cell.id = f"l{index:03d}"
+    return notebook
+
+
+def plan() -> str:
+    """Both labs as tables: part, minutes, exercises."""
+    lines = []
+    for lab, title in TITLES.items():
+        rows = parts(lab)
+        lines += [f"### {lab.capitalize()}: {title}", "", "| part | minutes | exercises |"]
+        lines += ["|---|---|---|"]
+        for part in rows:
+            asked = ", ".join(str(one.place) for one in part.exercises) or "none"
+            link = f"[{part.name}](../../notebooks/{part.name}.ipynb)"
+            lines.append(f"| {link} | {part.minutes:.0f} | {asked} |")
+        lines += [f"| **in all** | **{sum(part.minutes for part in rows):.0f}** | |", ""]
+    return "\n".join(lines).rstrip()
+
+
+def solutions() -> str:
+    """Every exercise of the labs with its solution."""
+    found = ["## Solutions"]
+    for lab in TITLES:
+        for part in parts(lab):
+            for one in part.exercises:
+                with redirect_stdout(io.StringIO()) as told:
+                    one.solution()
+                found.append(f"**{lab}, {part.name}, question {one.place}.** {one.question}")
+                found.append(f"```\n{told.getvalue().strip()}\n```")
+    return "\n\n".join(found)
+
+
+def main(folder: Path = LABS) -> int:
+    """Write both labs and the teacher's page, and say where."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for lab in TITLES:
+        write(lab_of(lab), folder / f"{lab}.ipynb")
+    page = f"# The labs, for the teacher\n\n{plan()}\n\n{solutions()}\n"
+    (folder / "teacher.md").write_text(page, encoding="utf-8")
+    print(f"{plan()}\n\nin {folder.parent.name}/{folder.name}/, with teacher.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
