@@ -69,8 +69,8 @@ def imported(pair: Pair) -> str:
     return "\n".join(cell.source for cell in read_source(pair.source).cells)
 
 
-def lab_of(lab: str) -> NotebookNode:
-    """One lab as a notebook without outputs and answers."""
+def lab_of(lab: str, *, outputs: bool = False) -> NotebookNode:
+    """One lab as a notebook without answers, and without outputs unless they are asked for."""
     notebook = nbformat.v4.new_notebook(
         metadata={"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
     )
@@ -78,9 +78,9 @@ def lab_of(lab: str) -> NotebookNode:
     notebook.cells = [nbformat.v4.new_markdown_cell(title)]
     for part in parts(lab):
         for cell in part.cells:
-            if cell.cell_type == "code":
+            if cell.cell_type == "code" and not outputs:
                 cell.outputs, cell.execution_count = [], None
-            else:
+            elif cell.cell_type == "markdown":
                 cell.source = LINK.sub("](../../notebooks/", ANSWER.sub("", cell.source))
         notebook.cells += part.cells
     for index, cell in enumerate(notebook.cells):

@@ -5,6 +5,7 @@ JupyterLab opens a pair whichever file is newer: the .py's text with the stored 
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -30,6 +31,29 @@ def test_stored_pair(pair: pairs.Pair):
         for output in cell.outputs
     ]
     assert any(character.isdigit() for character in json.dumps(compared))
+
+
+@EVERY
+def test_a_notebook_says_what_one_learns_and_what_comes_next(pair: pairs.Pair):
+    first, *_, last = cells = pairs.read_source(pair.source).cells
+    goals = first.source.partition("**You will be able to**")[2].partition("- **Time**")[0]
+    assert len(re.findall(r"^- \w", goals, re.MULTILINE)) == 3
+    assert "- **Needs** " in first.source
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    kept = text.partition("## What to take away")[2].partition("**Next:**")[0]
+    assert 1 <= len(re.findall(r"^[-*] ", kept, re.MULTILINE)) <= 5
+    after = REAL[(REAL.index(pair) + 1) % len(REAL)].stored.name
+    assert last.source.startswith("**Next:** ")
+    assert f"]({after})" in last.source or pair == REAL[-1]
+
+
+def test_the_course_takes_four_hours():
+    course = [pairs.read_source(pair.source).cells for pair in REAL if pair.source.name[0] == "0"]
+    words = [len(c.source.split()) for cells in course for c in cells if c.cell_type == "markdown"]
+    minutes = [re.findall(r"(\d+) minutes to read", cells[0].source) for cells in course]
+    print(sum(words), minutes)
+    assert sum(words) <= 15_000
+    assert sum(int(number) for (number,) in minutes) <= 240
 
 
 def test_cells_out_of_order_or_not_run_are_caught(copied: pairs.Pair):

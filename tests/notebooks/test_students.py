@@ -7,11 +7,15 @@ import math
 import re
 from pathlib import Path
 
+import compare
+import labs
+import nbformat
 import pairs
 import pytest
 import questions
 import students
 from execute import texts
+from nbformat import NotebookNode
 
 from dpkit.course import exercises
 from dpkit.course.exercises.sheet import Choice, Guess, Sheet
@@ -69,13 +73,17 @@ def _flat(text: str) -> str:
 
 @EVERY
 def test_nothing_in_a_notebook_needs_an_answer(pair: pairs.Pair):
-    """Every name that a cell uses is defined in a cell before it."""
-    known = set(dir(builtins)) | {"__name__"}
-    for _, cell in pairs.code_cells(students.student(pair.source)):
+    assert undefined(students.student(pair.source)) == set()
+
+
+def undefined(notebook: NotebookNode) -> set[str]:
+    """Names that a cell uses and no cell before it defines."""
+    known, missing = set(dir(builtins)) | {"__name__"}, set()
+    for _, cell in pairs.code_cells(notebook):
         tree = ast.parse(cell.source)
-        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         known |= defined(tree)
-        assert used <= known, f"{used - known} in:\n{cell.source}"
+        missing |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - known
+    return missing
 
 
 def defined(tree: ast.Module) -> set[str]:
@@ -104,3 +112,32 @@ def test_students_notebooks_are_written_without_folds_that_answer(tmp_path, caps
     assert [path.stem for path in written] == [pair.source.stem for pair in PAIRS]
     assert pairs.read_stored(written[0]).cells
     assert f"{len(PAIRS)} notebooks without outputs" in capsys.readouterr().out
+
+
+LAB = pytest.mark.parametrize("lab", labs.TITLES)
+
+
+@LAB
+def test_a_lab_lasts_80_minutes_and_needs_nothing_else(lab: str):
+    parts = labs.parts(lab)
+    assert 70 <= sum(part.minutes for part in parts) <= 85
+    assert sum(len(part.exercises) for part in parts) >= 4
+    assert undefined(labs.lab_of(lab)) == set()
+
+
+def test_solutions_are_on_the_teachers_page_alone(tmp_path: Path):
+    assert labs.main(tmp_path / "build" / "labs") == 0
+    page = (tmp_path / "build" / "labs" / "teacher.md").read_text(encoding="utf-8")
+    for lab in labs.TITLES:
+        written = pairs.read_stored(tmp_path / "build" / "labs" / f"{lab}.ipynb")
+        assert not any(cell.get("outputs") for cell in written.cells)
+        assert not any("Answer</summary>" in cell.source for cell in written.cells)
+        assert all(one.question in page for part in labs.parts(lab) for one in part.exercises)
+
+
+@pytest.mark.slow("a lab that fails, or prints other numbers than the notebooks it is taken from")
+@LAB
+def test_a_lab_prints_what_its_notebooks_print(lab: str, tmp_path: Path):
+    nbformat.write(labs.lab_of(lab, outputs=True), tmp_path / f"{lab}.ipynb")
+    compared = compare.compare(tmp_path)
+    assert compared.returncode == 0, compared.stdout
