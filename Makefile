@@ -77,7 +77,7 @@ students: setup ## write the notebooks without outputs and answers into students
 labs: setup ## write two labs of 80 minutes and the teacher's page from tagged cells: build/labs/
 	@$(PLAIN) $(RUN) tests/notebooks/labs.py
 
-slides: setup ## write a lecture's slides for notebooks 00, 03, 12, 05 and 06: build/slides/
+slides: setup ## write a lecture's slides for notebooks 00, 02, 03, 05 and 06: build/slides/
 	@$(PLAIN) $(RUN) tests/notebooks/slides.py
 
 book: setup ## build the book of notebooks, docs/ and API, without any request: build/book/index.html
@@ -99,7 +99,7 @@ mutants: setup ## put known faults into the code, one by one: the tests must cat
 	@$(PLAIN) $(RUN) tests/contracts/mutants.py
 
 readme: setup ## rewrite README's and docs' tables and pictures and binder/requirements.txt
-	@PYTHONPATH="$(CURDIR):$(CURDIR)/tests/audit" $(RUN) tests/contracts/readme.py
+	@PYTHONPATH="$(CURDIR):$(CURDIR)/tests/audit:$(CURDIR)/tests/notebooks" $(RUN) tests/contracts/readme.py
 
 binder-check: setup ## install binder/ as mybinder.org does, ask the server, run the notebooks
 	@$(RUN) tests/contracts/binder_check.py

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlparse
 
 import audit_pages
 import doc_parts
+import labs
 from doc_parts import ranged, table
 from matplotlib import rc_context
 from packaging.requirements import Requirement
@@ -368,6 +369,7 @@ def launch_links_now() -> str:
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"systems": systems_table},
     "notebooks/README.md": {"launch links": launch_links_now},
+    "docs/book/teaching.md": {"labs": labs.plan},
     "docs/claims.md": {
         "verdicts": verdicts_table,
         "claims": claims_table,

@@ -9,7 +9,7 @@ import pytest
 import slides
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-LABS = ("00_start_here", "03_dp_cgan", "12_rdp_gan", "05_auditing", "06_how_guarantees_break")
+LABS = ("00_start_here", "02_train_twice", "03_dp_cgan", "05_auditing", "06_how_guarantees_break")
 WIDTH, HEIGHT, SMALLEST = 1280, 720, 20  # pixels
 # Where a slide's content ends, its smallest text, and whether a formula was left as it is written.
 MEASURE = """slide => {
