@@ -14,17 +14,17 @@ from dpkit.course.exercises.sheet import Choice, Exercise
 WIDTH = 110
 TURN = re.compile(r"^from dpkit\.course\.exercises import (\w+) as turn$", re.MULTILINE)
 BELOW = re.compile(
-    r'(?:^# %% \[markdown\] tags=\["question"\]\n(?:#.*\n)+\n+)?'
+    r'(?:^# %% \[markdown\] tags=\["question"(?P<tags>[^\]]*)\]\n(?:#.*\n)+\n+)?'
     r"(?P<head>^# %%[^\n]*\n(?:(?!# %%)[^\n]*\n)*?)(?P<call>turn\.(?P<name>\w+)\.check\(\.\.\.\))",
     re.MULTILINE,
 )
 
 
-def question(exercise: Exercise) -> str:
-    """The markdown cell of an exercise, as it stands in a source."""
+def question(exercise: Exercise, tags: str | None) -> str:
+    """The markdown cell of an exercise, as it stands in a source, with its further tags."""
     text = f"**Question {exercise.place}.** {exercise.question}"
     lines = textwrap.wrap(text, WIDTH, initial_indent="# ", subsequent_indent="# ")
-    return "\n".join(['# %% [markdown] tags=["question"]', *lines, "", ""])
+    return "\n".join([f'# %% [markdown] tags=["question"{tags or ""}]', *lines, "", ""])
 
 
 def turn_of(text: str) -> Any:
@@ -36,13 +36,13 @@ def turn_of(text: str) -> Any:
 def with_questions(text: str) -> str:
     """A source whose questions are those of its exercises."""
     turn = turn_of(text)
-    return (
-        text
-        if turn is None
-        else BELOW.sub(
-            lambda cell: question(getattr(turn, cell["name"])) + cell["head"] + cell["call"], text
-        )
-    )
+    if turn is None:
+        return text
+
+    def asked(cell: re.Match[str]) -> str:
+        return question(getattr(turn, cell["name"]), cell["tags"]) + cell["head"] + cell["call"]
+
+    return BELOW.sub(asked, text)
 
 
 def exercises_of(cells: str, notebook: str) -> list[Exercise]:
