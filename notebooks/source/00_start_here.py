@@ -9,23 +9,26 @@
 # %% [markdown]
 # # Start here: what does differential privacy buy you?
 #
-# > **You will** publish one number privately, compute by hand what it gives away, attack it and see the attack
-# > get exactly as far as theory allows, then price a whole training run in one line.
-# > **Time** 5 seconds to run on one core, 20 minutes to read. **Memory** 160 MB. **Needs** nothing: no data set, no download, no GPU.
-# > **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2022,
-# > Corollary 2.13.
+# **You will be able to**
+#
+# - publish a count privately, and compute the epsilon and delta that it costs
+# - attack it, and say how far any attacker can get
+# - compute the epsilon of a whole training run, and the noise that a budget needs
+#
+# - **Time** 5 seconds to run on one core, 25 minutes to read
+# - **Memory** 160 MB
+# - **Needs** nothing: no data set, no download, no GPU
+# - **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 2.13
 
 # %% [markdown] tags=["slide"]
 # A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable in it?
 # "It only learned averages" is a hope, not an answer. Differential privacy gives an answer that holds against
-# every attacker, and it is a number: **epsilon**. dpkit sets three such numbers side by side for five published
-# systems: the epsilon **claimed** by the authors, the epsilon **proven** by an accountant, and the epsilon that
-# an attack has **measured** (notebook 05).
+# every attacker, and it is a number: **epsilon**.
 
 # %% [markdown]
 # First, is this machine ready?
 
-# %%
+# %% tags=["hide-input"]
 import sys
 from importlib.metadata import version
 
@@ -34,7 +37,7 @@ for package in ("numpy", "scipy", "matplotlib", "dpkit"):
 assert sys.version_info >= (3, 11), "dpkit needs Python 3.11 or newer"
 
 # %% [markdown] tags=["slide"]
-# ## One number, published privately
+# ## Publish one number privately
 #
 # Suppose 200 people were asked whether they have a certain illness, and 37 said yes. Publishing 37 looks
 # harmless. But someone who already knows 199 of the answers now knows the last one too.
@@ -46,7 +49,7 @@ assert sys.version_info >= (3, 11), "dpkit needs Python 3.11 or newer"
 # > **Definition 2 (sensitivity).** The sensitivity of a number is the most it can change when one record is
 # > added or removed. A count has sensitivity 1.
 #
-# The Gaussian mechanism adds noise with a standard deviation that is a multiple of the sensitivity.
+# The **Gaussian mechanism** adds noise with a standard deviation that is a multiple of the sensitivity.
 
 # %% tags=["fragment", "with-code"]
 import numpy as np
@@ -64,11 +67,8 @@ print(f"true count {count}, published {published:.1f}")
 #
 # Imagine two worlds. In one, that person did not take part and the count is 36; in the other they did, and it
 # is 37. An attacker sees an output $y$ and asks in which world it is more likely. The logarithm of
-# (density with the person / density without) is the **privacy loss** of $y$: positive where $y$ speaks for them.
-# For which $y$ is it zero?
-
-# %% [markdown]
-# Before you run on, put your guess in place of the dots.
+# (density with the person / density without) is the **privacy loss** of $y$. It is positive where $y$ makes it
+# more likely that they took part. Where does $y$ say nothing? Put your answer in place of the dots.
 
 # %% [markdown] tags=["question"]
 # **Question 1.** The count is 37 with the person and 36 without. For which published y is the loss zero?
@@ -78,7 +78,7 @@ from dpkit.course.exercises import start_here as turn
 
 turn.halfway.check(...)
 
-# %% tags=["guessed", "hide-output", "fragment"]
+# %% tags=["fragment", "with-code"]
 def log_density(y, mean):
     return -((y - mean) ** 2) / (2 * noise_multiplier**2)
 
@@ -87,12 +87,11 @@ def privacy_loss(y):
     return log_density(y, 37) - log_density(y, 36)
 
 
-for y in (30, 36.5, 40, 45):
-    print(f"output {y:5}: privacy loss {privacy_loss(y):+.3f}")
+for y in (30, 40, 45):
+    print(f"output {y}: privacy loss {privacy_loss(y):+.3f}")
 
 # %% [markdown] tags=["slide"]
-# Exactly halfway, the output says nothing. Extreme outputs reveal a lot, but they are rare. That is why the
-# definition has two numbers:
+# Extreme outputs reveal a lot, but they are rare. That is why the definition has two numbers:
 #
 # > **Definition 3 ($(\varepsilon, \delta)$-differential privacy).** For every set $S$ of outputs and all
 # > neighbours $d, d'$: $\Pr[M(d) \in S] \le e^\varepsilon \Pr[M(d') \in S] + \delta$.
@@ -104,13 +103,15 @@ for y in (30, 36.5, 40, 45):
 # For a given $\varepsilon$, the worst $S$ is the set of all $y$ with a loss above $\varepsilon$; it gives the
 # smallest possible $\delta$:
 # $$\delta(\varepsilon) = \Pr[\text{loss} > \varepsilon \text{ with the person}] - e^\varepsilon \Pr[\text{loss} > \varepsilon \text{ without}].$$
+#
+# As a function of $y$ the loss is a straight line of slope 1 / noise², so one threshold on $y$ is enough.
 
 # %% tags=["fragment", "with-code"]
 from scipy.special import ndtr  # the normal distribution function
 
 
 def delta_by_hand(epsilon):
-    threshold = 36.5 + epsilon * noise_multiplier**2  # where the loss is epsilon
+    threshold = (epsilon - privacy_loss(0)) * noise_multiplier**2  # there the loss is epsilon
     with_person = ndtr((37 - threshold) / noise_multiplier)
     without = ndtr((36 - threshold) / noise_multiplier)
     return with_person - np.exp(epsilon) * without
@@ -120,23 +121,23 @@ for epsilon in (0.5, 1.0, 2.0):
     print(f"epsilon {epsilon}: delta {delta_by_hand(epsilon):.2e}")
 
 # %% [markdown]
-# ## Check it a second way
+# ## Check delta a second way
 #
-# dpkit has this mechanism too, and computes $\delta$ another way: from Mills ratios (tail / density) in place of
-# probabilities, so that no digits are lost where these are small (the formula is that of Dong, Roth, Su 2022,
-# Corollary 2.13). Both directions, adding and removing a record, must agree with the computation by hand.
+# dpkit computes the same $\delta$ another way: from Mills ratios (tail / density) in place of probabilities, which
+# keeps all digits where these are small (Dong, Roth, Su 2022, Corollary 2.13). Its answers for a record removed
+# and for a record added must both agree with ours.
 
 # %%
 from dpkit.privacy import Gaussian
 
 mechanism = Gaussian(noise_multiplier=2.0)
 for epsilon in (0.5, 1.0, 2.0):
-    both_directions = mechanism.profile([epsilon])
-    assert np.allclose(both_directions, delta_by_hand(epsilon), rtol=1e-9)
-print("by hand and by dpkit: the same delta, in both directions")
+    removed, added = mechanism.profile([epsilon])[:, 0]
+    assert np.allclose([removed, added], delta_by_hand(epsilon), rtol=1e-9)
+    print(f"epsilon {epsilon}: delta {removed:.2e} removed, {added:.2e} added")
 
 # %% [markdown] tags=["slide"]
-# ## And by experiment
+# ## Attack it
 #
 # Play the attacker 200,000 times in each world: say "they were there" when the loss is above 0.2. Whatever rule
 # you use, the definition promises: true-positive rate $\le e^\varepsilon \times$ false-positive rate
@@ -153,35 +154,45 @@ print(f"right {right:.4f} +- {spread:.4f}, allowed at most {allowed:.4f}")
 
 # %% [markdown] tags=["slide"]
 # The attacker reaches the limit, up to chance, because this rule is the best there is at $\varepsilon = 0.2$.
-# In a picture: no attacker's point lies below the curve. The dotted line is an attacker who guesses.
+# Another threshold trades one error for the other. All best attackers together make a curve:
 
 # %%
 from scipy.special import ndtri  # the inverse of ndtr
 
-missed = np.linspace(0.001, 0.999, 99)  # of the worlds in which the person was there
-threshold = 37 + noise_multiplier * ndtri(missed)
-alarms = 1 - ndtr((threshold - 36) / noise_multiplier)
+alarms = np.linspace(0.001, 0.999, 99)  # of the worlds in which the person was absent
+threshold = 36 + noise_multiplier * ndtri(1 - alarms)
+missed = ndtr((threshold - 37) / noise_multiplier)
 
-# %%
+# %% tags=["hide-input"]
 from dpkit.common import plots
 
-drawn, (ax,) = plots.figure(width=4.8, height=3.2)
-plots.lines(ax, {"": (missed, alarms)}, x="members missed (share)", y="false alarms (share)")
+drawn, (ax,) = plots.figure(width=6.0, height=3.6)
+plots.lines(ax, {"": (alarms, missed)}, x="false alarms (share)", y="members missed (share)")
+ax.fill_between(alarms, 0, missed, color="0.92", linewidth=0)
 ax.plot([0, 1], [1, 0], ":", color="grey")
-ax.plot([1 - right], [false_alarm], "o", color="black")
-for words, place in (("guessing", (0.52, 0.52)), ("noise multiplier 2", (0.06, 0.24)),
-                     ("attacker above", (0.34, 0.16))):
-    ax.annotate(words, place, fontsize=9)
+ax.plot([false_alarm], [1 - right], "o", color="black")
+labels = {"no attacker here": (0.1, 0.2), "guessing": (0.62, 0.42), "our attacker": (0.29, 0.54)}
+for label, place in labels.items():
+    ax.annotate(label, place, fontsize=9)
 
 # %% tags=["fragment"]
 plots.picture(
     drawn,
-    "A curve a little below the straight line from (0, 1) to (1, 0), which is guessing; the "
-    f"attacker above is the point ({1 - right:.2f}, {false_alarm:.2f}) on the curve.",
+    "The best attackers lie on the curve, and none lies below it. Our attacker, at "
+    f"({false_alarm:.2f}, {1 - right:.2f}), is on the curve; the dotted line is guessing.",
 )
 
+# %% [markdown]
+# The next picture has the same axes, for a whole training run: 10,000 steps. Move the noise multiplier, then the
+# mark (alpha, beta). Which attackers can exist? Before you move: does less noise lift the curve or lower it?
+
+# %%
+from dpkit.course.explorers import TradeOff
+
+TradeOff()
+
 # %% [markdown] tags=["slide"]
-# ## Many releases
+# ## Compute an epsilon for many releases
 #
 # Training a network privately is the same mechanism many times over. At each step, every example's gradient is
 # **clipped**: scaled down to length $C$ if it is longer. The sum of the clipped gradients then has sensitivity
@@ -189,7 +200,7 @@ plots.picture(
 # released is a **ledger**, and an **accountant** adds up its cost.
 
 # %% [markdown]
-# (`rdp` is one way of adding; [01_accountants](01_accountants.ipynb) opens it.)
+# (`rdp` is one accountant; [01_accountants](01_accountants.ipynb) explains it.)
 
 # %% tags=["fragment", "with-code"]
 from dpkit.privacy import Release, SampledGaussian, rdp
@@ -200,9 +211,8 @@ for steps in (1, 100, 10_000):
     print(f"{steps:6} steps on everyone: epsilon {epsilon:9.2f}")
 
 # %% [markdown]
-# Why 2.17 for one step, if `delta_by_hand` is below $10^{-5}$ at epsilon 2 already? RDP gives an *upper* bound;
-# notebook 01 shows why it is not the smallest. By hand you find the exact epsilon: try `delta_by_hand` until it
-# gives $10^{-5}$.
+# Why 2.17 for one step, if `delta_by_hand` is below $10^{-5}$ at epsilon 2 already? RDP gives an *upper* bound,
+# which is not the smallest. Find the exact epsilon: try `delta_by_hand` until it gives $10^{-5}$.
 #
 # <details><summary>Answer</summary>1.99.</details>
 
@@ -221,13 +231,11 @@ for steps in (1, 100, 10_000):
 # accountant, `lower` is a proven lower bound: 0 where the method gives none.)
 
 # %% tags=["fragment"]
+from dpkit.common.show import short
+
 guarantee = rdp.epsilon(ledger, delta=1e-5)
 for name, value in guarantee._asdict().items():
-    print(f"{name:12} {value:.4f}" if name == "epsilon" else f"{name:12} {value}")
-
-# %% [markdown] tags=["fragment"]
-# What does that mean for a person? Take an attacker who wrongly accuses 1 % of those who were not in the data:
-# by Definition 3 they find at most $e^{2.353} \times 1\,\% + 0.001\,\%$, about 10.5 %, of those who were.
+    print(f"{name:12} {short(value, 4) if isinstance(value, float) else value}")
 
 # %% [markdown] tags=["slide"]
 # Now the other way round: which noise keeps 10,000 steps within epsilon 9.6?
@@ -244,7 +252,7 @@ print(f"noise multiplier {noise:.4f}: epsilon {spent.epsilon:.4f}")
 # The same from a shell: `python -m dpkit noise --epsilon 9.6 --sample-rate 0.01 --steps 10000 --delta 1e-5`.
 
 # %% [markdown] tags=["slide"]
-# ## Correct sums, no guarantee
+# ## Correct sums without a guarantee
 #
 # Noise protects only what it is added to. If a program also uses a private value without noise, no
 # accountant can help, and dpkit says so instead of printing a small number:
@@ -256,31 +264,24 @@ ledger = [Release(SampledGaussian(2.0, 0.01), 10_000)]
 ledger += [Release(NoGuarantee("reads raw labels"))]
 print(rdp.epsilon(ledger, delta=1e-5).epsilon)
 
-# %% [markdown]
-# ## How to read the kit
+# %% [markdown] tags=["slide"]
+# ## Back to the hospital
 #
-# | question | where it is answered |
-# |---|---|
-# | what does a release cost? | `dpkit.privacy`: each mechanism knows its own cost, accountants add up |
-# | how is a private model trained? | `dpkit.training`: clipped sums without storing every gradient, noise, the training loop |
-# | is the output any good? | `dpkit.metrics`: train on synthetic data, test on real data |
-# | does what a paper says hold? | `dpkit.papers`: settings, algorithm, claims and tables, one folder per paper |
-#
-# Every paper's claims are recomputed. Here are those of the first paper (`python -m dpkit claims` prints all):
+# Suppose that its generator came from the run above: 10,000 steps, each on 1 % of the records. Take an attacker
+# who wrongly accuses 1 % of the people who were never patients. How many of the real patients can they find?
+# Put it into Definition 3:
 
-# %%
-from dpkit.papers import dp_cgan
-from dpkit.papers.claims import check
+# %% tags=["fragment", "with-code"]
+most = np.exp(guarantee.epsilon) * 0.01 + guarantee.delta
+print(f"at epsilon {guarantee.epsilon:.3f} at most {most:.1%} of the patients")
 
-for claim in dp_cgan.CLAIMS:
-    verdict = check(claim)
-    print(f"{verdict.verdict:18} {claim.id:33} {verdict.computed:10.5g}")
+# %% [markdown] tags=["fragment"]
+# That holds for every attacker, on average, whatever else they know. The hospital may publish its generator with
+# this sentence, if its code does what the ledger says. Does it? The course asks that of five published systems,
+# and compares three numbers: the epsilon **claimed**, the epsilon **proven** and the epsilon **measured** by an
+# attack.
 
 # %% [markdown]
-# What each of them means, and how good the images are when the guarantee is real, is the subject of
-# [03_dp_cgan](03_dp_cgan.ipynb). Where epsilons come from is that of the next notebook,
-# [01_accountants](01_accountants.ipynb).
-#
 # ## Words
 #
 # | word | meaning |
@@ -298,9 +299,15 @@ for claim in dp_cgan.CLAIMS:
 # | measured | an epsilon that an attack has shown: the true one is at least that large |
 # | repaired | a paper's method, changed where its guarantee needs it, so that the guarantee holds |
 #
+# ## How to read the kit
+#
+# - **The course**, four hours: 00 to 07, in this order.
+# - **The five papers**: 10 to 14, one each, in any order.
+# - **The rest**: 20 to 24, for whatever you doubt.
+#
 # ## Your turn
 #
-# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer. (Question 1 is above.)
 #
 # First, other noise: Laplace noise of scale $b$ has the density $e^{-|x| / b} / (2b)$.
 
@@ -327,3 +334,15 @@ turn.weekly_noise.check(...)
 
 # %%
 turn.sheet.quiz()
+
+# %% [markdown]
+# ## What to take away
+#
+# - Epsilon bounds what *any* attacker learns about one person; delta is the probability left over.
+# - The privacy loss compares two worlds, with the person and without. Rare outputs give the most away.
+# - Costs add up over steps. Sampling makes 10,000 steps affordable.
+# - An epsilon means little without its delta, its adjacency and its method.
+# - One value released without noise, and no epsilon holds.
+
+# %% [markdown]
+# **Next:** [01_accountants](01_accountants.ipynb) answers why three accountants give one run three epsilons, all of them correct.

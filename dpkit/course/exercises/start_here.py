@@ -8,9 +8,15 @@ from dpkit.privacy import calibrate
 sheet = Sheet("00_start_here")
 
 
-@sheet.guess(
+@sheet.number(
+    "Two bell curves of one width, around 36 and around 37: where are they equally high?",
+    "They are mirror images of each other.",
     because="Halfway: at 37 the output already speaks for the person.",
-    within=0.005,  # 36 and 37 are what most people guess
+    mistakes={
+        "that output is likelier with the person than without.": lambda: 37.0,
+        "that output is likelier without the person than with.": lambda: 36.0,
+    },
+    tolerance=0.005,
 )
 def halfway() -> float:
     """The count is 37 with the person and 36 without. For which published y is the loss zero?"""
@@ -29,7 +35,7 @@ def laplace_loss(y: float, scale: float) -> float:
 
 
 @sheet.number(
-    "Put the false-positive rate into the promise below 'And by experiment'.",
+    "Put the false-positive rate into the promise at the beginning of 'Attack it'.",
     "At most exp(epsilon) x 0.01 + delta.",
     because="Privacy at epsilon 1 lets an attacker do 2.7 times better than guessing, no more.",
     mistakes={
@@ -84,7 +90,7 @@ free = sheet.choice(
             "Whatever is computed from a release alone is post-processing, and free."
         ),
         "Publishing the noise too, so that others can check it.": (
-            "Then everybody can take the noise off again."
+            "Then every reader can subtract the noise."
         ),
     },
     "Which of them reads the 200 answers once more?",

@@ -121,13 +121,6 @@ def test_hints_and_solution_are_shown_when_asked_for(sheet, one, capsys):
     assert '"""' not in said  # the question is not repeated
 
 
-@pytest.mark.parametrize("guess", [20, 36, 37, 38])
-def test_a_count_is_not_well_guessed_where_halfway_between_two_is_asked(guess):
-    said = next(o for s, o in ALL if s.notebook == "00_start_here").judge(guess)
-    assert said.right
-    assert said.text.startswith(f"You guessed: {guess}. It is 36.5. Halfway: at 37 the output")
-
-
 def test_a_guess_is_well_guessed_within_what_its_author_allows():
     def ten() -> float:
         """Which number?"""
