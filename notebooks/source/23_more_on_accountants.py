@@ -16,7 +16,7 @@
 # - find the noise, the steps or the batch that a budget allows
 #
 # - **Time** 30 seconds to run on one core, 30 minutes to read
-# - **Memory** 260 MB
+# - **Memory** 220 MB
 # - **Needs** [01_accountants](01_accountants.ipynb); no data set, no download, no GPU
 # - **Sources** Mironov, Talwar, Zhang 2019; Dwork and Roth 2014; Kairouz, Oh, Viswanath 2015
 

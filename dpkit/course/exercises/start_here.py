@@ -18,7 +18,7 @@ sheet = Sheet("00_start_here")
     },
     tolerance=0.005,
 )
-def halfway() -> float:
+def zero_loss() -> float:
     """The count is 37 with the person and 36 without. For which published y is the loss zero?"""
     return (37 + 36) / 2
 
