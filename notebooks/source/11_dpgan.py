@@ -7,27 +7,28 @@
 # ---
 
 # %% [markdown]
-# # dpGAN: grouping, adaptive clipping, warm start
+# # dpGAN: what do groups, public bounds and a warm start buy?
 #
-# > **You will** take apart one private step of a critic, tensor by tensor; watch groups form and a warm start
-# > work; recompute the iterations that the paper's budget allows, to the last digit, with one fitted size; and
-# > see in five lines of code, each with a picture, why a run costs more than its budget says.
-# > **Time** 80 seconds to run on two cores, 50 minutes to read. **Memory** 820 MB. **Needs** nothing: the digits come with scikit-learn.
-# > **Source** Zhang, Ji and Wang, arXiv:1801.01594, 2018, and their public code.
+# **You will be able to**
 #
-# Private training clips each example's gradient and covers it with noise. GANs are hard to train as it is, and
-# suffer badly from that. The paper has three ideas to help: clip the network's tensors in **groups**, each at
-# its own bound; let the bounds **follow** a small public part of the data; and train on that part first, a
-# **warm start**. On MNIST it states $(\varepsilon, \delta) = (4, 10^{-5})$. What does each idea do, what does a
-# step cost, and which of the ideas still help once all runs are given the same true epsilon? (*Noise
-# multiplier* and *add-remove* are introduced in [00_start_here](00_start_here.ipynb), *RDP* in
-# [01_accountants](01_accountants.ipynb), and clipping example by example in
-# [03_dp_cgan](03_dp_cgan.ipynb).)
+# - compute one private step of a critic that is clipped in groups, and check it against autograd
+# - say why $k$ groups of one batch cost as much as one group with noise smaller by $\sqrt k$
+# - find, in five lines of code, why a run costs more than its budget
+#
+# - **Time** 80 seconds to run on two cores, 35 minutes to read
+# - **Memory** 820 MB
+# - **Needs** [00_start_here](00_start_here.ipynb), [01_accountants](01_accountants.ipynb) and
+#   [03_dp_cgan](03_dp_cgan.ipynb); no data set, no download, no GPU
+# - **Sources** Zhang, Ji and Wang, arXiv:1801.01594, 2018, and their public code
+#
+# The paper has three ideas to help GANs bear clipping and noise: clip the network's tensors in **groups**, each at
+# its own bound; let the bounds **follow** a small public part of the data; train on that part first, a **warm
+# start**. On MNIST it states $(\varepsilon, \delta) = (4, 10^{-5})$. What does each idea do, what does a step cost,
+# and which ideas still help when all runs have the same true epsilon?
 #
 # ## 1. The critic and its seven tensors
 #
-# All live cells use scikit-learn's digits, enlarged to MNIST's 28 x 28. 1,337 of them are private, and 100 are
-# declared public.
+# All live cells use scikit-learn's digits, enlarged to 28 x 28: 1,337 are private, 100 are declared public.
 
 # %%
 import torch
@@ -41,10 +42,10 @@ digits, cpu = material("digits"), torch.device("cpu")
 print(tuple(digits.private.shape), "private,", tuple(digits.public.shape), "public")
 
 # %% [markdown]
-# For a brief run we take the paper's networks a quarter as wide, batches of 32, and the learning rate that the
-# text prints (0.002; its scripts have 0.0002).
+# For a brief run, the networks are a quarter as wide as the paper's, batches are of 32, and the learning rate is
+# the text's, 0.002 (its scripts have 0.0002).
 
-# %%
+# %% tags=["hide-input"]
 from dataclasses import replace
 
 from dpkit.papers.dpgan.settings import small, ungrouped
@@ -69,9 +70,8 @@ for name, tensor in gan.discriminator.named_parameters():
     print(f"{name:9} {tuple(tensor.shape)!s:16} {tensor.numel():6,} numbers")
 
 # %% [markdown]
-# Three convolutions with weights and biases, and a last layer without: seven tensors. The critic is the only
-# network that sees private images. The generator learns from the critic alone, and whatever is computed from a
-# private release costs nothing more.
+# The critic has seven tensors, and it alone sees private images. The generator learns from the critic, so its
+# steps cost nothing more.
 #
 # ## 2. One step of Algorithm 1
 #
@@ -80,22 +80,18 @@ for name, tensor in gan.discriminator.named_parameters():
 #
 # $$ \ell_i = f(\tilde x_i) - f(x_i) + 10\,(\lVert \nabla f(\hat x_i) \rVert - 1)^2 . $$
 #
-# The penalty contains a gradient, so its gradient with respect to the weights is of second order; and we need
-# one *for each example*.
-#
-# The listing itself is lost from the text that we have. Its sentences name lines 4, 7, 8 and 14 of Algorithm 1;
-# lines 1, 3 and 4 of Algorithm 2; and lines 1, 4 to 6, 9 to 12 and 19 of Algorithm 3. The code's comments name the
-# same lines. (`train` draws the batch, line 4, and has asked the accountant how many steps are within the budget.
-# `_updated` makes the critic's Adam step, calls `update_generator` and writes a record.)
+# Its gradient is of second order, and we need one *for each example*.
 #
 # | line | Algorithm 1, in our words |
 # |---|---|
 # | 4 | draw a batch of private images |
-# | not known | for each a made image and a point between the two |
+# | not known | for each, a generated image and a point between the two |
 # | 7 | the gradient of $\ell_i$ over the critic's parameters |
-# | 8 | scaled down to norm $C$ where it is longer; noise of deviation $\sigma C$ is added to the sum |
+# | 8 | scale it down to norm $C$ where it is longer; add noise of deviation $\sigma C$ to the sum |
 # | not known | Adam's step of the critic; after some of them one of the generator, without noise |
 # | 14 | tell the accountant; stop when the budget is spent |
+#
+# (The text that we have lacks the listings; its sentences name some lines, and so do the code's comments.)
 
 # %%
 from dpkit.course.step_source import step_source
@@ -104,6 +100,8 @@ from dpkit.papers.dpgan import algorithm
 step_source(paper.basic_step, algorithm.private_step, algorithm.partners, algorithm.update_generator)
 
 # %% [markdown]
+# (`_updated` lets Adam take the critic's step and calls `update_generator`.)
+#
 # | the paper | the kit | here |
 # |---|---|---|
 # | $\sigma$, noise scale | `noise_multiplier`, $z$ in this notebook | 1.0859 on MNIST (section 5) |
@@ -111,15 +109,10 @@ step_source(paper.basic_step, algorithm.private_step, algorithm.partners, algori
 # | $m$, batch; $n_{critic}$ | `sampling`; `critic_steps` | 4 x 64; 4 |
 # | $(\epsilon_0, \delta_0)$, the whole budget | `target_epsilon`, `target_delta` | (4, 1e-5) |
 #
-# (`**now` passes on the settings, the step's number and the random generator. `_updated`, not shown, sets the learning
-# rate and lets Adam take the critic's step.)
-#
 # ### One step, piece by piece
 #
-# Take a batch of four images. Line 8 of the paper's listing clips the whole gradient; with groups, the part of each
-# group is clipped at its own bound. Here are the seven tensors in five groups, the paper's "weight/bias grouping":
-# each weight alone, all biases together. We set all bounds to 2, so that some parts are longer and some are not,
-# and let the generator learn after each step of the critic.
+# Take four images and five groups, the paper's "weight/bias grouping": each weight alone, all biases together. Each
+# group is clipped at its own bound. Here all are 2, so that some parts are longer and some are not.
 
 # %%
 from dpkit.papers.dpgan.grouping import biases_together, is_bias
@@ -145,7 +138,7 @@ for (name, _), of_tensor in zip(critic.named_parameters(), norms, strict=True):
     print(f"{name:9} norm of each example's gradient", of_tensor.numpy().round(3))
 
 # %% [markdown]
-# **Check it a second way**: eq. 2 written for a single example with `torch.func`, differentiated twice by autograd.
+# **Check it a second way**: eq. 2 written for a single example, differentiated twice by `torch.func`.
 
 # %%
 from torch.func import functional_call, grad, vmap
@@ -192,7 +185,7 @@ for name, total, seen in zip(slow, sums, noisy, strict=True):
     print(f"{name:9} {tuple(total.shape)!s:16} clipped sum {total.norm():5.2f}, noisy sum {seen.norm():6.1f}")
 
 # %% [markdown]
-# **Check the clipped sum a second way**, from the gradients of `torch.func`, in plain loops; and the whole, with
+# **Check the clipped sum a second way**, from the gradients of `torch.func`; and the whole step with
 # `paper.basic_step` on a second GAN, with the same seeds:
 
 # %%
@@ -215,7 +208,7 @@ for name in ("discriminator", "generator_net"):
     print(f"{name}: all {sum(p.numel() for p in ours.parameters()):,} weights agree with paper.basic_step")
 
 # %% [markdown]
-# How long is the noise, compared with the sum? Four gradients are few, so look at the sum of a batch of 32:
+# How long is the noise, compared with the sum? In a batch of 32:
 
 # %%
 rng = generator_on(cpu, reproducible_seed=0)
@@ -229,18 +222,16 @@ for name, total, seen in zip(slow, sums, noisy, strict=True):
     print(f"{name:9} clipped sum {total.norm():8.2f}, noise {(seen - total).norm():8.2f}")
 
 # %% [markdown]
-# In every tensor the noise is longer than the sum. In the sixteen biases of the first layer it is twenty times
-# as long: their gradients (0.05) are nowhere near a bound of 2. One bound does not fit all, and that is what
-# the paper's next two algorithms are about.
+# In the first biases the noise is twenty times as long as the sum: their gradients (0.05) are nowhere near a bound
+# of 2. One bound does not fit all.
 #
-# ## 3. Algorithm 2: tensors that are alike go together
+# ## 3. Algorithm 2: similar tensors form a group
 #
 # > **Definition (weight clustering).** Every tensor begins as a group with its own bound $c_t$ (line 1). Step by
 # > step, the two groups with the most similar bounds are merged (lines 3 and 4), with the new bound
 # > $\sqrt{c_1^2 + c_2^2}$, until $k$ groups are left.
 #
-# The bounds are mean gradient norms of *public* examples (Algorithm 3, lines 4 and 5). Follow the merges from
-# seven groups to one:
+# The bounds are mean gradient norms of *public* examples (Algorithm 3, lines 4 and 5). From seven groups to one:
 
 # %%
 from dpkit.papers.dpgan.algorithm import public_bounds
@@ -254,22 +245,27 @@ for count in range(7, 0, -1):
     text = [" ".join(n for n, g in zip(names_of, tree[count], strict=True) if g == k) for k in range(count)]
     print(count, "  ".join(f"[{t}] {size:.2f}" for t, size in zip(text, sizes, strict=True)))
 
-# %%
+# %% tags=["hide-input"]
 from dpkit.common import plots
 
-curves = {
-    name: (range(1, 8), [group_bounds(bounds, tree[k])[tree[k][t]] for k in range(1, 8)])
-    for t, name in enumerate(names_of)
-}
-drawn, (ax,) = plots.figure(height=3.4)
-plots.lines(ax, curves, x="groups left", y="bound of the tensor's group", y_scale="log")
-plots.picture(
-    drawn, "From right to left the bounds of seven tensors merge, pair by pair, into one."
-)
+order = sorted(range(7), key=lambda t: bounds[t])
+alive = {frozenset([t]): (place, 7) for place, t in enumerate(order)}
+drawn, (ax,) = plots.figure(height=3.2)
+for k in range(6, 0, -1):
+    (new,) = {frozenset(t for t in range(7) if tree[k][t] == g) for g in range(k)} - alive.keys()
+    (a, low), (b, high) = (alive.pop(one) for one in list(alive) if one < new)
+    ax.plot((a, a, b, b), (low, k, k, high), color=plots.COLOURS[0])
+    size, alive[new] = group_bounds(bounds, tree[k])[tree[k][min(new)]], ((a + b) / 2, k)
+    plots.note(ax, f"{size:.2f}", alive[new], (3, 3), va="bottom", fontsize=8)
+
+# %% tags=["hide-input"]
+ax.set_xticks(range(7), [f"{names_of[t]}\n{bounds[t]:.2f}" for t in order])
+ax.set(ylim=(7, 0.4), xlabel="tensor (w: weights, b: biases), and its bound", ylabel="groups left")
+plots.picture(drawn, "The first biases, whose bound is by far the smallest, stay alone until the end. From below: "
+              "each bracket merges two groups; the number above it is the new bound.")
 
 # %% [markdown]
-# How far can one record move the whole sum? Merging adds the squares, so the answer is the same for any number
-# of groups:
+# How far can one record move the whole sum? Merging adds the squares, so the number of groups does not matter:
 
 # %%
 for count in (7, 5, 1):
@@ -278,11 +274,10 @@ for count in (7, 5, 1):
 
 # %% [markdown]
 # So what does grouping save? The noise on group $g$ has standard deviation $z c_g$, and a record moves all $k$
-# groups at once: measured in the noise, by $\sqrt{k}/z$. With the same $z$, fewer groups cost less. But at
-# *equal cost*, $z$ grows as $\sqrt{k}$. How much noise is then on the whole gradient? Before you run the cell:
-# which is better, seven groups or one?
+# groups at once: measured in the noise, by $\sqrt{k}/z$. At *equal cost*, $z$ grows as $\sqrt{k}$. How much noise is
+# then on the whole gradient? Guess first: which is better, seven groups or one?
 
-# %%
+# %% tags=["guessed", "hide-output"]
 sizes = torch.tensor([tensor.numel() for tensor in critic.parameters()])
 for count in range(7, 0, -1):
     each = torch.tensor(group_bounds(bounds, tree[count]))[list(tree[count])]  # a tensor's bound
@@ -291,16 +286,15 @@ for count in range(7, 0, -1):
     print(f"{count} groups: noise {total:7.1f} on all, {small_one:6.2f} on the first biases")
 
 # %% [markdown]
-# At equal cost, grouping mainly decides *where* the noise goes. One group has the smallest total, but drowns
-# the first biases, whose own bound is 0.04. Seven groups keep each tensor's noise in proportion to its
-# gradients. Without the factor $\sqrt{k}$, seven groups would look far better. Keep it in mind: section 6 shows
-# where it went missing.
+# At equal cost, grouping decides *where* the noise goes. One group has the smallest total, but drowns the first
+# biases, whose bound is 0.04. Seven groups keep each tensor's noise in proportion. Without the factor $\sqrt{k}$,
+# seven would look far better: section 6.2 shows where that factor is missing.
 #
 # ## 4. Algorithm 3: public bounds at every step, and a warm start
 #
-# Before the first private step, Algorithm 3 trains on the public images alone (line 1), without noise: 25 iterations of
-# four critic steps and one generator step (a few seconds). Does the loss of the *private* steps then begin at
-# another value? (They run at the scripts' learning rate.)
+# Algorithm 3 first trains on the public images alone (line 1), without noise: 25 iterations of four critic steps and
+# one generator step (a few seconds). Does the loss of the *private* steps then begin at another value? (They run at
+# the scripts' learning rate.)
 
 # %%
 from copy import deepcopy
@@ -327,9 +321,8 @@ def started(settings=warm):
 
 
 # %% [markdown]
-# Then come 20 private steps, once after a warm start and once without. Each step first computes bounds from
-# public images (lines 4 and 5) and clusters the tensors into five groups (line 6); then it clips, adds noise (lines
-# 9 to 12) and updates:
+# Then come 20 private steps, once after a warm start and once without. Each computes bounds from public images
+# (lines 4 and 5), clusters the tensors into five groups (line 6), clips, adds noise (lines 9 to 12) and updates:
 
 # %%
 step_source(paper.advanced_step)
@@ -352,19 +345,9 @@ cold_losses, warm_losses = trained(cold_gan), trained(warm_gan)
 for name, found in (("without", cold_losses), ("with", warm_losses)):
     print(f"{name:7} warm start: loss {found[0]:6.2f} at first, {found[-1]:6.2f} after 20 steps")
 
-# %%
-drawn, (ax,) = plots.figure(height=2.8)
-curves = {"no warm start": (range(1, 21), cold_losses), "warm start": (range(1, 21), warm_losses)}
-plots.lines(ax, curves, x="private step of the critic", y="critic's loss")
-plots.picture(
-    drawn, f"Losses over 20 steps: about {cold_losses[0]:.1f} cold, {warm_losses[0]:.1f} warm."
-)
-
 # %% [markdown]
-# Without a warm start, the first 20 steps only work on the penalty, $10\,(\lVert \nabla f \rVert - 1)^2$,
-# because the critic is still nearly flat. A fair question follows, which the paper itself attributes to an
-# astute reader: with public images at hand, why not train on them alone? A third GAN takes its last 20 steps on
-# public images too.
+# Without a warm start, the first 20 steps only work on the penalty: the critic is still nearly flat. But why not train
+# on public images alone, as an astute reader of the paper asks? A third GAN takes its last 20 steps on them, too.
 
 # %%
 alone = replace(private, warm_start=5)  # 5 iterations are 20 steps
@@ -383,32 +366,30 @@ for name, images in made.items():
         f"{name:13} its mean image is off by {off:.3f}, images vary by {images.std(0).mean():.3f}"
     )
 
-# %%
+# %% tags=["hide-input"]
 rows = {"digits": digits.test, **made}
 shown = {name: (images[:10, 0].numpy() + 1) / 2 for name, images in rows.items()}
-plots.picture(
-    plots.image_rows(shown), f"Ten images a row: {', '.join(shown)}; only the last two show blobs."
-)
+plots.picture(plots.image_rows(shown), "Only the warm start gives the images a shape, and 20 private steps add "
+              f"nothing that the eye can see. Ten images a row: {', '.join(shown)}.")
 
 # %% [markdown]
-# The warm start does what the paper says: without it, there is nothing to see after 20 steps. But the private
-# steps add nothing visible here: with 1,337 records and this much noise, they leave the generator slightly
-# worse than the same number of steps on 100 public images. None of the paper's tables contains that comparison,
-# *public images alone*; keep it in mind when you read them. What did these steps cost?
+# The warm start does what the paper says. But the private steps leave the generator slightly worse than as many steps
+# on 100 public images. None of the paper's tables contains that comparison. What did these steps cost?
 
 # %%
+from dpkit.common.show import tabled
 from dpkit.privacy import pld
 
 spent = pld.epsilon(private.ledger(public_size=1_337, steps=20), delta=1e-5)
-print(f"epsilon {spent.epsilon:.3f} at delta {spent.delta}, {spent.adjacency}, {spent.method}")
-print(*spent.assumptions, sep="\n")
+print(f"epsilon {spent.epsilon:.3f} at delta 1e-5, {spent.adjacency}, {spent.method}")
+tabled([(one,) for one in spent.assumptions], ["this epsilon assumes"])
 
 # %% [markdown]
 # ### A digit of your own
 #
-# Twenty steps at 28 x 28 are few. At the digits' own size, 8 x 8, with one convolution, the same algorithm draws
-# digits within seconds: 100 iterations on the 100 public images, then 200 private steps at epsilon 2, 8 and 50.
-# Which row do you expect to be the best? (Some fifteen seconds.)
+# At the digits' own size, 8 x 8, with one convolution, the same algorithm draws digits: 100 iterations on the 100
+# public images, then 200 private steps at epsilon 2, 8 and 50. Which row do you expect to be the best? (Some fifteen
+# seconds.)
 
 # %%
 from sklearn.datasets import load_digits
@@ -437,7 +418,7 @@ def drawn_by(gan):
     return paper.generate(gan.generator_net, few)[:, 0].numpy()
 
 
-# %%
+# %% tags=["guessed", "hide-output"]
 begun, rng = paper.new_gan(eight, seed=0, device=cpu), generator_on(cpu, reproducible_seed=0, stream="warm")
 list(paper.warm_start(begun, tiny[:100], settings=eight, rng=rng))
 own = {"digits": tiny[100:116, 0].numpy(), "public images alone, epsilon 0": drawn_by(begun)}
@@ -445,25 +426,21 @@ for epsilon_of_own in (2, 8, 50):
     single = calibrate.noise_multiplier(epsilon_of_own, sample_rate=64 / 1_337, steps=200, delta=1e-5)
     noise = single * eight.parts**0.5  # the groups move together: section 6.2
     own[f"epsilon {epsilon_of_own}, noise {noise:.2f}"] = private_from(begun, noise)
-plots.picture(plots.image_rows(own, columns=16), "Sixteen images of each of your own runs, from the same "
-              f"latents. They hardly differ from row to row. Rows: {', '.join(own)}.")
+plots.picture(plots.image_rows(own, columns=16), "The private steps hardly change the images, at any epsilon. "
+              f"Sixteen images a row, from the same latents: {', '.join(own)}.")
 
 # %% [markdown]
-# The first row is the message: what is drawn here was learned from 100 public images. At no epsilon do the private
-# steps change it much. Section 8 asks the same of the paper's own scale.
-#
-# Bounds, groups and warm start use only public images and released weights, so they cost nothing. But to call
-# an image public is a decision: here, as in the paper, the public images were drawn from the same data set as
-# the private ones.
+# These digits were learned from 100 public images. Bounds, groups and warm start use only those and released weights,
+# so they cost nothing. But to call an image public is a decision: here, as in the paper, the public images come from
+# the same data set as the private ones.
 #
 # ## 5. What the budget buys
 #
-# Table 1 prints a noise scale for each data set, but not where it comes from. The scripts show it: the classic
-# formula for one Gaussian release, $\sigma = \sqrt{2 \ln(1.25/\delta_1)}\,/\,\varepsilon_1$, with
-# $\delta_1 = 10^{-4}$ and a separate budget $\varepsilon_1$ for each data set. Here is Table 1, completed:
+# Table 1 prints a noise scale for each data set. The scripts show where it comes from: the classic formula for one
+# Gaussian release, $\sigma = \sqrt{2 \ln(1.25/\delta_1)}\,/\,\varepsilon_1$, with $\delta_1 = 10^{-4}$ and a budget
+# $\varepsilon_1$ for each data set. Here is Table 1, completed:
 
 # %%
-from dpkit.common.show import tabled
 from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED, TABLE_7, noise_from_budget
 
 rows = [
@@ -478,22 +455,22 @@ columns = ["data", "epsilon_1", "by formula", "noise", "epsilon", "batch", "devi
 tabled(rows, columns, digits=4)
 
 # %% [markdown]
-# (No text states the private size of LSUN-U; it is fitted to Table 7. Of CelebA and LSUN the kit has settings and
-# prices; `reproduce` trains on MNIST alone.) The formula is proven only for $\varepsilon_1 < 1$. Is one release at $\varepsilon_1 = 10$ still $(10, 10^{-4})$-private? The exact answer:
+# (LSUN-U's private size is fitted to Table 7. The kit trains on MNIST alone.) The formula is proven only for
+# $\varepsilon_1 < 1$. Is one release at $\varepsilon_1 = 10$ still $(10, 10^{-4})$-private?
 
 # %%
 from dpkit.papers.claims import check
 
 verdicts = {v.claim.id.split("/")[1]: v for v in map(check, paper.CLAIMS)}
-for name in ("noise-from-budget-mnist", "one-release-lsun"):
-    v = verdicts[name]
-    print(f"{name}: stated {v.claim.stated}, computed {v.computed:.4g}: {v.verdict}")
+exact = (verdicts[name] for name in ("noise-from-budget-mnist", "one-release-lsun"))
+tabled([(v.claim.says, v.claim.stated, v.computed, v.verdict) for v in exact],
+       ["claim", "stated", "computed", "verdict"], digits=6)
 
 # %% [markdown]
-# Not quite, but nothing depends on that: the accountant uses only the noise itself. The accountant decides how
-# long a run may be, and Table 7 prints the result: iterations before and after grouping. The code's rule: *each
-# critic step charges one sampled Gaussian for each group; every tenth iteration, delta at the target epsilon is
-# compared with the target delta, by integer moments; the first test above ends the run.*
+# Not quite, but nothing depends on that: the accountant uses only the noise itself. It decides how long a run may
+# be, and Table 7 prints the iterations before and after grouping. The code's rule: *each critic step charges one
+# sampled Gaussian for each group; every tenth iteration, delta at the target epsilon is compared with the target
+# delta, by integer moments; the first test above ends the run.*
 
 # %%
 rows = []
@@ -506,25 +483,24 @@ for key, printed in TABLE_7.items():
 tabled(rows, ["data", "grouping", "groups", "charges", "printed", "rule", "equal"])
 
 # %% [markdown]
-# All eight cells agree to the last digit, so this is the rule. Two unknowns had to be fitted. One is the number
-# of groups after grouping: CelebA's cell needs five (all biases together), where Table 1 prints six; LSUN's
-# cells need Table 1's seven, where all biases together would leave six. The other is LSUN-U's private size,
-# which no text gives. Here is epsilon on MNIST along the run, before and after grouping:
+# All eight cells agree to the last digit, so this is the rule. Two unknowns had to be fitted: LSUN-U's private size,
+# and the number of groups after grouping. CelebA's cell needs five (all biases together), where Table 1 prints six;
+# LSUN's cells need Table 1's seven, where all biases together would leave six. On MNIST:
 
-# %%
-drawn, (ax,) = plots.figure(height=3.2)
+# %% tags=["hide-input"]
+drawn, (ax,) = plots.figure(height=3.0)
 named = {"7 groups": "table-7-mnist-before", "5 groups": "table-7-mnist-after"}
 curves = {name: verdicts[one].claim.curve() for name, one in named.items()}
-plots.lines(ax, {n: (c.x, c.y) for n, c in curves.items()}, x="iterations", y="epsilon as charged")
-ax.plot((0, 780), (4, 4), color="grey", linewidth=0.8)
+lines = {n: (c.x, c.y) for n, c in curves.items()}
+plots.lines(ax, lines, x="iterations", y="epsilon as charged, delta 1e-5").set_ylim(0, 4.7)
+ax.plot((0, 780), (4, 4), color="0.4", linestyle="--", linewidth=1)
+plots.note(ax, "target", (0, 4), (0, 3), color="0.4")
 ends = ", ".join(f"{name}: {c.y[-1]:.3f} at {c.x[-1]}" for name, c in curves.items())
-plots.picture(drawn, f"Epsilon as charged against iterations, and the target, 4. {ends}.")
+plots.picture(drawn, f"Five groups instead of seven allow 220 more iterations within the target. Ends: {ends}.")
 
 # %% [markdown]
-# **Check it a second way.** For a Poisson batch, the moment of order $\lambda$ is a sum of $\lambda + 2$ terms
-# that fits on one line. Added up over all $n$ charges,
-# $\varepsilon = \min_\lambda\,(n\,\alpha(\lambda) - \ln \delta) / \lambda$ must pass 4 between the last two
-# tests:
+# **Check it a second way.** The moment of order $\lambda$ is a sum of $\lambda + 2$ terms, and over $n$ charges
+# $\varepsilon = \min_\lambda\,(n\,\alpha(\lambda) - \ln \delta) / \lambda$ must pass 4 between the last two tests:
 #
 # $$ \alpha(\lambda) = \ln \sum_{k=0}^{\lambda+1} \binom{\lambda+1}{k} q^k (1 - q)^{\lambda+1-k} e^{k(k-1)/(2 z^2)}. $$
 
@@ -543,7 +519,7 @@ def log_moment(order, q, z):
 
 
 # %%
-from dpkit.privacy import moments, rdp
+from dpkit.privacy import moments
 
 seven = ungrouped(paper.MNIST)
 for iterations in (550, 560):
@@ -555,28 +531,18 @@ for iterations in (550, 560):
     print(f"{iterations} iterations: {kit:.4f} by the kit's moments, {by_hand:.4f} by hand")
 
 # %% [markdown]
-# Note also that the run stops only after the budget has been *exceeded*: 560 iterations cost more than 4. That
-# is a small thing; let us begin with it.
-#
 # ## 6. Five lines
 #
-# Here is every claim of text and code that the kit recomputes, with its verdict:
-
-# %%
-rows = [(name, *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
-        for name, v in verdicts.items()]
-tabled(rows, ["claim", "stated", "computed", "verdict"])
-
-# %% [markdown]
-# The failures come from a few lines of code, each easily overlooked. For each we show the line as published and
-# as it should be, then look at what it does.
+# [docs/claims.md](../docs/claims.md) lists every claim of text and code with its verdict, and
+# [20_claims_ledger](20_claims_ledger.ipynb) sorts them. Those that fail come from a few lines, each easily overlooked.
 #
 # ### 6.1 A test every tenth iteration
 #
 #     if iteration % 10 == 0 and delta(spent, 4) > 1e-5: stop     # as published
 #     if delta(spent + the next step, 4) > 1e-5: stop             # before the step that would exceed
 #
-# By the code's own accountant, that is; a certified one proves 3.25 for the same charges at 560.
+# The run stops only after the budget is *exceeded*, by the code's own accountant. (A certified one proves 3.25 for the
+# same charges at 560.)
 
 # %%
 counts = list(range(546, 563))
@@ -589,23 +555,22 @@ paid = [
 print("last within 4:", max(n for n, e in zip(counts, paid, strict=True) if e <= 4))
 print(f"at 560: {verdicts['every-tenth-iteration'].computed:.4f}")
 
-# %%
+# %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(height=2.8)
-plots.lines(ax, {"as charged": (counts, paid)}, x="iterations", y="epsilon")
+plots.lines(ax, {"as charged": (counts, paid)}, x="iterations", y="epsilon at delta 1e-5")
 tests = [(n, e) for n, e in zip(counts, paid, strict=True) if n % 10 == 0]
-ax.plot(*zip(*tests, strict=True), "o", color=plots.COLOURS[1])
-ax.axhline(4, color="grey", linewidth=0.8)
+ax.plot(*zip(*tests, strict=True), "o", color="black", label="the code's tests")
+ax.axhline(4, color="0.4", linestyle="--", linewidth=1, label="target")
+ax.legend(frameon=False)
 told = ", ".join(f"{n}: {e:.4f}" for n, e in tests)
-plots.picture(drawn, f"Epsilon as charged, with the two tests as dots: {told}.")
+plots.picture(drawn, f"The test at 550 lets the run go on, though 552 is the last within 4. Tests at {told}.")
 
 # %% [markdown]
 # ### 6.2 Groups of one gradient are not parts of the data
 #
-# Theorem 4.1 is on $k$ groups that are clipped and noised separately. Its proof has two arguments: the moments
-# accountant charges each group, and by parallel composition they cost as much as one, because they are disjoint.
-# But parallel composition is for disjoint parts of the *data*, where a record is in one part only. Groups are parts
-# of the *parameters*, and every record has a gradient in each. Where can a record's gradient end up when groups are
-# clipped separately? Take two groups of one coordinate each, with bound 1:
+# By Theorem 4.1, $k$ groups that are clipped and noised separately cost as much as one, by parallel composition. But
+# that is for disjoint parts of the *data*, where a record is in one part only. Groups are parts of the *parameters*,
+# and every record has a gradient in each. Take two groups of one coordinate each, with bound 1:
 #
 #     scale = min(1, C / norm(whole gradient))     # a disc: norm at most C
 #     scale = min(1, C / norm(own group))          # a square: norm at most C sqrt(k), in its corners
@@ -624,21 +589,20 @@ for name, ends in moved.items():
     corners = (long > 1.414).mean()
     print(f"{name:16} the longest of 1,500 is {long.max():.4f}; in the corners {corners:.0%}")
 
-# %%
+# %% tags=["hide-input"]
 drawn, axes = plots.figure(width=6.6, height=3.3, panels=2)
 for ax, (name, ends) in zip(axes, moved.items(), strict=True):
     ax.plot(*ends, ".", markersize=4, alpha=0.3, color=plots.COLOURS[0])
     ax.add_patch(matplotlib.patches.Circle((0, 0), 1, fill=False, color=plots.COLOURS[1]))
-    ax.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), title=name, xlabel="group 1")
-axes[0].set_ylabel("group 2")
-plots.picture(drawn, "Clipped gradients of two groups: within the circle of radius C when clipped "
-              "jointly, out to the corners of a square, C times 1.41, when clipped apart.")
+    ax.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), title=name, xlabel="group 1 (units of C)")
+axes[0].set_ylabel("group 2 (units of C)")
+plots.picture(drawn, "Clipped apart, a record reaches the corners of a square, 1.41 times C away. "
+              "1,500 clipped gradients (dots), and the circle of radius C.")
 
 # %% [markdown]
-# Noise of standard deviation $zC$ in each direction covers a move of $C$. But a corner is $C\sqrt{k}$ away, and
-# every gradient that is long in all groups ends there. Here is what that costs on MNIST, in three readings: one
-# group alone (parallel composition); each group as a release from *a separate batch* (the code's charge); and all
-# groups together, from one batch (what really happens).
+# Noise of standard deviation $zC$ in each direction covers a move of $C$. But a corner is $C\sqrt{k}$ away. Here is
+# what that costs on MNIST, in three readings: one group alone (parallel composition); each group as a release from
+# *a separate batch* (the code's charge); all groups together, from one batch (what really happens).
 
 # %%
 from dpkit.papers.dpgan.claims import epsilon, groups_of, rate
@@ -653,22 +617,22 @@ for k, n, one in ((7, 560, seven), (5, 780, paper.MNIST)):
 columns = ["groups", "iterations", "one alone", "own batches", "together", "together, PLD"]
 tabled(rows, columns)
 
-# %%
+# %% tags=["hide-input"]
 z, q, counts = seven.noise_multiplier, rate(seven), list(range(0, 561, 20))
 one, together = SampledGaussian(z, q), groups_of(seven)
-curves = {"one alone": [epsilon(one, 4 * n) for n in counts],
-          "own batches": [epsilon(one, 28 * n) for n in counts],
-          "together": [epsilon(together, 4 * n) for n in counts]}
+curves = {"claimed: one alone": [epsilon(one, 4 * n) for n in counts],
+          "charged: own batches": [epsilon(one, 28 * n) for n in counts],
+          "together, by RDP": [epsilon(together, 4 * n) for n in counts]}
 drawn, (ax,) = plots.figure(height=3.2)
-plots.lines(ax, {n: (counts, y) for n, y in curves.items()}, x="iterations", y="epsilon")
+plots.lines(ax, {n: (counts, y) for n, y in curves.items()}, x="iterations", y="epsilon at delta 1e-5")
 told = ", ".join(f"{name} {y[-1]:.2f}" for name, y in curves.items())
-plots.picture(drawn, f"Epsilon of seven groups against iterations; at 560: {told}.")
+plots.picture(drawn, f"Seven groups together cost several times what is charged, from the start. At 560: {told}.")
 
 # %% [markdown]
 # Why is it not enough to charge seven times? Because the charge is for *sampled* releases. A record is in a
-# batch with a chance of one in 191, and hidden otherwise: but that draw happens once per batch, not once per
-# group. At order 2 the Renyi divergence of one group is $\log(1 + q^2(e^{1/z^2} - 1))$; $k$ groups of one batch
-# have $k/z^2$ in place of $1/z^2$. By how much is the sum over groups too small?
+# batch with a chance of one in 191, but that draw happens once per batch, not once per group. At order 2 the Renyi
+# divergence of one group is $\log(1 + q^2(e^{1/z^2} - 1))$; $k$ groups of one batch have $k/z^2$ in place of
+# $1/z^2$. By how much is the sum over groups too small?
 
 # %%
 from math import expm1, log1p
@@ -693,25 +657,16 @@ for key, name in names.items():
 tabled(rows, ["data", "groups", "noise", "stated", "together"])
 
 # %% [markdown]
-# Try other numbers of groups, noises and lengths:
-
-# %%
-from dpkit.course.explorers import GroupDirections
-
-GroupDirections()
-
-# %% [markdown]
 # ### 6.3 A square root in the noise
 #
-# Most code clips $g_i$, adds up, adds noise $zC$, and divides by the batch size. This code divides first: it
-# clips $g_i / B$ at $C$ and adds up, which is just as good. But then the noise was divided once more:
+# This code clips $g_i / B$ at $C$ and adds up, which is as good as to divide last. But then the noise is divided once
+# more:
 #
 #     noise = z * C * randn()                   # what a record moves the sum by is C
 #     noise = z * C / sqrt(batch) * randn()     # as published
 #
-# On one device with 64 examples the noise is 8 times too small. On four devices, whose mean is taken (so that a
-# record moves it by $C/4$), it is 4 times too small. What does an eighth of the noise look like? Here is the
-# first layer's clipped gradient, 16 kernels of 5 x 5, from 64 private digits and the warm-started critic:
+# On one device with 64 examples the noise is 8 times too small; on four devices, whose mean is taken, 4 times. How
+# much of the clipped gradient is left to see? Take 64 private digits and the warm-started critic:
 
 # %%
 real, mixing = digits.private[:64], torch.rand(64, generator=rng)
@@ -731,31 +686,63 @@ for name, divisor in (("z C", 1.0), ("z C / 4", 4.0), ("z C / 8", 8.0)):
     print(f"noise {name:8} cosine with the clipped sum: w1 {cosines[0]:.3f}, w4 {cosines[6]:.3f}")
 
 # %%
-kernels = {}
-for name, total in seen.items():
-    grey = total[0][:, 0].numpy()  # (kernels, 5, 5), then with a margin
-    kernels[name] = np.pad(grey, ((0, 0), (1, 1), (1, 1)), constant_values=grey.min())
-plots.picture(plots.image_rows(kernels, columns=16), "Sixteen kernels of the gradient, a row for "
-              "each noise: at a quarter and an eighth they look as they do without noise.")
-
-# %%
-import textwrap
-
-for devices in ("1-device", "4-devices"):
-    v = verdicts[f"stray-factor-{devices}"]
-    print(f"{devices:9} epsilon {v.computed:.1f} instead of {v.claim.stated}")
-    print(textwrap.fill(v.explanation, 100))
+stray = {devices: verdicts[f"stray-factor-{devices}"] for devices in ("1-device", "4-devices")}
+tabled([(devices, v.claim.stated, v.computed, v.explanation) for devices, v in stray.items()],
+       ["run", "stated", "computed", "how"], digits=1)
 
 # %% [markdown]
-# Those two are priced as if all tensors were clipped jointly. With the groups of 6.2, here is Table 7's run on
-# four devices as the code performs it (its shuffled batches are taken as Poisson ones, as everywhere in this
-# section):
+# Those two are priced as if all tensors were clipped jointly. With the groups of 6.2, here is Table 7's run on four
+# devices as the code performs it (shuffled batches are priced as Poisson ones, as in all of this section):
 
 # %%
 for name, one, n in (("7 groups", seven, 560), ("5 groups", paper.MNIST, 780)):
     cost = pld.epsilon(one.poisson_ledger(public_size=49_000, steps=4 * n), delta=1e-5)
     multiplier = one.noise_multiplier / one.noise_divisor / one.parts**0.5
     print(f"{name}: effective noise multiplier {multiplier:.4f}, epsilon {cost.epsilon:.0f}")
+
+# %% [markdown]
+# How far does one record move $k$ groups, and what does it cost? Here 6.2 and 6.3 meet, for 560 iterations:
+
+# %%
+from dpkit.privacy import GroupedGaussian
+
+counts, steps = (1, 2, 5, 7, 9), 4 * 560
+
+
+def of_groups(noise):
+    """The certified epsilon of 560 iterations, for each number of groups, at this noise multiplier."""
+    ledgers = ([(GroupedGaussian(noise, k, q), steps)] for k in counts)
+    return [pld.epsilon(ledger, delta=1e-5).epsilon for ledger in ledgers]
+
+
+# %%
+one = SampledGaussian(z, q)
+costs = {"claimed: one alone": [epsilon(one, steps)] * 5,
+         "charged: k releases": [epsilon(one, k * steps) for k in counts],
+         "proven: together": of_groups(z), "together, noise as added": of_groups(z / 4)}
+tabled([(k, k**0.5, *row) for k, *row in zip(counts, *costs.values(), strict=True)],
+       ["groups k", "a record moves, in C", *costs], digits=2)
+
+# %% tags=["hide-input"]
+drawn, axes = plots.figure(width=9.8, height=3.2, panels=3)
+for ax, (name, std) in zip(axes, {"noise z C, as charged": z, "noise z C / 4, as added": z / 4}.items(), strict=False):
+    clouds = std * np.random.default_rng(5).standard_normal((2, 2, 150))
+    ax.plot(*clouds[0], ".", color="0.55", markersize=4, label="without the record")
+    ax.plot(*(1 + clouds[1]), ".", color=plots.COLOURS[0], markersize=4, label="with it")
+    ax.add_patch(matplotlib.patches.Rectangle((-1, -1), 2, 2, fill=False, color=plots.COLOURS[1]))
+    ax.annotate("", (1, 1), (0, 0), arrowprops={"arrowstyle": "-|>", "linewidth": 1.5})
+    ax.set(aspect="equal", xlim=(-4, 4), ylim=(-4, 4), xlabel="one group (units of C)")
+    ax.set_title(name, fontsize=10)
+
+# %% tags=["hide-input"]
+axes[0].set_ylabel("another group (units of C)")
+axes[1].legend(fontsize=8, frameon=False, loc="upper left", handletextpad=0.1)
+plots.lines(axes[2], {name: (counts, ys) for name, ys in costs.items()}, x="groups k",
+            y="epsilon at delta 1e-5", y_scale="log")
+plots.plain(axes[2].yaxis, subs=(1,))
+plots.picture(drawn, "One record moves every group at once, and noise a quarter as wide no longer hides it. "
+              "Left and middle: 150 noisy sums of two groups, which a record moves to a corner of the square. "
+              "Right: epsilon after 560 iterations, which every further group raises.")
 
 # %% [markdown]
 # ### 6.4 Automatic groups, each tensor at the group's bound
@@ -777,17 +764,9 @@ for made_of in (GroupClipping, TensorsClippedAtGroupBound):
     moved = [large[[t for t in range(7) if five[t] == g]].norm(dim=0).max() / merged[g] for g in range(5)]
     print(f"{made_of.__name__:27} each group moved by", [round(m.item(), 3) for m in moved], "c_g")
 
-# %%
-drawn, (ax,) = plots.figure(height=2.8)
-labels = [" ".join(n for n, g in zip(names_of, five, strict=True) if g == k) for k in range(5)]
-heights = {"jointly": [1.0] * 5, "each tensor": [m.item() for m in moved]}
-plots.bars(ax, heights, labels=labels, y="moved by, in units of c_g")
-plots.picture(drawn, f"How far a record moves each group: {labels}: 1 when clipped jointly, "
-              f"{np.round(heights['each tensor'], 2).tolist()} tensor by tensor.")
-
 # %% [markdown]
-# A record moves a group of two tensors by $\sqrt 2$ times its bound. So grouping saves nothing at all: measured
-# in the noise, all seven tensors count again.
+# A group of two tensors moves by $\sqrt 2$ times its bound. So grouping saves nothing: measured in the noise, all
+# seven tensors count again.
 
 # %%
 v = verdicts["auto-grouping"]
@@ -809,19 +788,8 @@ print("generator's losses:", [record.generator_loss for record in run])
 pairs = zip(before, gan.generator_net.parameters(), strict=True)
 print("its weights moved by at most", max((a - b).abs().max().item() for a, b in pairs))
 
-# %%
-blank = paper.new_gan(idle, seed=0, device=cpu)
-rows = {"at first": blank, "after 20 + 8 steps": gan}
-shown = {n: paper.generate(g.generator_net, codes[:10])[:, 0].numpy() for n, g in rows.items()}
-same = np.abs(shown["at first"] - shown["after 20 + 8 steps"]).max()
-plots.picture(
-    plots.image_rows(shown),
-    f"Two rows of grey patterns; largest difference of a pixel {same:.1e}.",
-)
-
 # %% [markdown]
-# (The pictures differ because of the running means in the batch normalisation; nothing else changes.) What does the
-# snapshot reach on MNIST, in a run like those of section 7?
+# What does the snapshot reach on MNIST, in a run like those of section 7?
 
 # %%
 from dpkit.papers.experiments import store
@@ -831,26 +799,22 @@ for part in store.load("dpgan", "snapshot", scale="reduced").values():
     print(f"after {reached['iterations']} iterations: inception score {reached['inception']:.2f}")
 
 # %% [markdown]
-# That is the lowest possible score: the classifier says the same of all its images. A
-# generator that is never updated draws what it drew at first, so the paper's images must have come from another
-# version. From here on we train the generator, as the text says.
+# That is the lowest score possible: the classifier gives every image the same label. So the paper's images must have
+# come from another version. From here on we train the generator, as the text says.
 #
 # ## 7. Table 2: real images, GAN, dpGAN
 #
-# Now the runs. Each configuration is trained in three versions of the same length:
+# Each configuration is trained in three versions of the same length:
 #
 # | version | what it is | at which epsilon |
 # |---|---|---|
 # | as published | with 6.1 to 6.4, at noise 1.086 | claimed: 4 |
-# | matched | repaired: groups clipped jointly and charged together, Poisson batches, the noise that is charged | what the published run costs if its shuffled batches are priced as Poisson ones |
-# | repaired | repaired in the same way | claimed: 4, and it holds |
+# | matched | groups clipped jointly and charged together, Poisson batches, the noise that is charged | the published run's, if its batches were Poisson |
+# | repaired | the same | claimed: 4, and it holds |
 #
-# So *published* and *matched* compare two ways to spend the same epsilon; *matched* and *repaired* compare a
-# large epsilon with a small one.
-#
-# Stored runs are on MNIST, at a **reduced** scale: 500 iterations and networks a quarter as wide. The inception
-# score of real images is near 10, that of noise near 1. Table 2's numbers are missing from the text that we
-# have, except where the paper's sentences repeat them.
+# *GAN* has no privacy, and *public alone* sees the public images only. Stored runs are on MNIST, at a **reduced**
+# scale: 500 iterations and networks a quarter as wide. Of Table 2, the text that we have repeats one number: dpGAN
+# scores less than 1.32 below real images.
 
 # %%
 from dpkit.papers.dpgan import tables
@@ -866,15 +830,12 @@ def cell(value, empty=""):
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-# %%
+# %% tags=["hide-input"]
 KEYS = ("real", "gan", "public", "all-published", "all-matched", "all-repaired")
 called = ("real", "GAN", "public alone", "as published", "matched", "repaired")
 SHORT = {tables.TITLES[key]: name for key, name in zip(KEYS, called, strict=True)}
-for title, name in SHORT.items():
-    print(f"{name:12} {title}")
 
 
-# %%
 def table(rows, columns, measured=()):
     """Chosen columns; "missing" in a measured one where no run is stored, and how runs are smaller."""
     def told(name, value):
@@ -884,40 +845,30 @@ def table(rows, columns, measured=()):
     shown = tabled([{name: told(name, row[name]) for name in columns} for row in rows])
     return shown._replace(notes=["The kit's GANs: 500 iterations, networks a quarter as wide."])
 
-
 # %%
 kept = ["setting", "mean", "epsilon claimed", "epsilon if Poisson", "epsilon proven", "seeds"]
-print("the paper:", tables.PRINTED["table_2"])
 table(tables.table_2(stored), kept, measured=["mean"])
 
 # %% [markdown]
-# These are 500 iterations of networks a quarter as wide (and 200 more with a warm start). Without privacy three seeds
-# reach 3.62, 4.22 and 4.91: the seed alone moves the score by more than a point. One seed each of dpGAN as published
-# (3.71), matched (3.70) and repaired (3.46) lies in that range or just below it, so their order says nothing. The
-# simplest of all, which the paper does not list, is the same GAN trained for 500 iterations on the *public* images
-# alone. It costs no privacy and scores 3.70: more than one of the three that see the private images, and less than
-# two. Whether those bring a gain is open at this scale. Real images score 9.88. (Eight runs, public alone and two of
-# the three seeds among them, were scored by later trainings of the classifier, right for 99.66 % and 99.62 % where the
-# first is for 99.57 %: differences of hundredths mean nothing.) Our runs are too short to say whether the paper's gap (less than 1.32 from
-# real images) can be reached. *Proven* is for the batches that were drawn: for the published
-# run's shuffled ones, nothing better is proven than the cost of its eleven passes over the data (replace-one),
-# about twice as much.
+# Without privacy three seeds reach 3.62, 4.22 and 4.91: the seed alone moves the score by more than a point. The
+# three versions of dpGAN (one seed each, 200 more iterations of warm start) lie in that range or just below it, so
+# their order says nothing. The simplest of all, which the paper does not list, costs no privacy and scores 3.70:
+# the GAN of the *public* images alone. Whether the private images bring a gain is open at this scale, and so is the
+# paper's 1.32. (Differences of hundredths mean nothing: eight runs were scored by later trainings of the classifier.)
 #
-# For images without labels the paper has another score (Table 4, for CelebA and LSUN). A new discriminator
-# learns to tell real images from generated ones. The score is the Jensen-Shannon divergence between its answers
-# and those of a fair coin: small if it cannot tell them apart, and at most 0.311 bits if it is always sure.
-# Here it is for the same images:
+# *Proven* is for the batches that were drawn. For the published run's shuffled ones, nothing better is proven
+# than the cost of its eleven passes over the data (replace-one).
+#
+# For images without labels the paper has another score (Table 4, for CelebA and LSUN): how well a new discriminator
+# tells real images from generated ones. It is a Jensen-Shannon divergence, and 0.3113 bits at most, where the
+# discriminator is always sure. For the same images:
 
 # %%
-from dpkit.papers.dpgan.tables import MOST
-
-print(f"at most {MOST:.4f}; the paper, LSUN-U:", tables.PRINTED["table_4"])
 table(tables.table_4(stored), kept, measured=["mean"])
 
 # %% [markdown]
-# It always can: the discriminator is nearly sure about every generator's images (0.309 to 0.311 bits), but not about
-# real test images (0.02). The printed 0.25 and 0.29, for other images (which of them is whose is lost from the text),
-# lie just below the largest value that this score can take.
+# The discriminator is nearly sure about every generator's images, but not about real test images. The text prints
+# 0.25 and 0.29 for LSUN-U (which of them is whose is lost): just below the largest value that is possible.
 #
 # ### Side by side
 
@@ -932,23 +883,20 @@ shown = {
 absent = [title for key, title in titles.items() if key not in stored]
 print("missing:", ", ".join(absent) or "nothing")
 
-# %%
-plots.picture(
-    plots.image_rows(shown or {"missing": np.zeros((20, 28, 28))}, columns=20),
-    f"Twenty images a row: {', '.join(shown)}.",
-)
+# %% tags=["hide-input"]
+plots.picture(plots.image_rows(shown or {"missing": np.zeros((20, 28, 28))}, columns=20),
+              "By eye, the private runs cannot be told from the GAN without privacy, nor from public images alone. "
+              f"Twenty images a row: {', '.join(shown)}.")
 
 # %% [markdown]
-# Every row but the first shows outlines of digits made of dots: the grid of transposed convolutions that have
-# not been trained for long. The rows resemble each other picture by picture, because all runs start from the
-# same weights and draw from the same random codes.
+# The dots are the grid of transposed convolutions after a short training. The rows resemble each other because all
+# runs start from the same weights and draw from the same random codes.
 #
 # ## 8. Tables 9 and 10: which optimisation is worth what?
 #
-# The paper switches its optimisations on one by one, at one stated epsilon. But most of them change how
-# gradients are clipped, and so what a step really costs. Score and epsilon therefore belong in one table.
-# Before any score, here is what a published run of each costs: if its shuffled batches are taken as Poisson
-# ones (add-remove), and what is proven for its passes over the data without any amplification (replace-one).
+# The paper switches its optimisations on one by one, at one stated epsilon. But most of them change how gradients
+# are clipped, and so what a step really costs. Here is what a published run of each costs: if its shuffled batches
+# are priced as Poisson ones (add-remove), and what is proven for its passes over the data (replace-one).
 
 # %%
 from dpkit.papers.dpgan import variants
@@ -963,13 +911,10 @@ columns = ["configuration", "grouping", "adaptive", "warm start", "charged", "pa
 tabled(rows, columns, digits=1)
 
 # %% [markdown]
-# *Parts* counts the groups that a single record moves at the same time: automatic clusters are charged as five,
-# but are seven. Now the scores, each beside its epsilon if batches were Poisson. Published and matched have the
-# same epsilon, which makes them comparable. (Where bounds are fixed, they differ by more than the repair. A
-# bound of 4 on $g_i / B$ with $B = 64$ is one of 256 on $g_i$: hardly any gradient is that long, but the noise
-# is of that size. The repaired run clips $g_i$ itself at 4. With public bounds, all versions clip at the same
-# length.)
-
+# *Parts* counts the groups that one record moves at the same time: automatic clusters are charged as five, but are
+# seven. Now the scores, each with its epsilon if batches were Poisson. Published and matched have the same epsilon,
+# so they can be compared. (A fixed bound of 4 on $g_i / B$ with $B = 64$ is one of 256 on $g_i$: hardly any gradient
+# is that long, but the noise is of that size. The repaired run clips $g_i$ itself at 4.)
 
 # %%
 def by_arm(rows):
@@ -989,33 +934,34 @@ columns = ["configuration", "paper", *(c for arm in arms for c in (arm, f"{arm},
 inception = by_arm(tables.table_9(stored | ablation))
 table(inception, columns, measured=arms)
 
-# %%
+# %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(width=8.6, height=3.4)
 heights = {arm: [np.nan if row[arm] is None else row[arm] for row in inception] for arm in arms}
 labels = [row["configuration"].replace("-", "\n") for row in inception]
-plots.bars(ax, heights, labels=labels, y="inception score").set_ylim(0, 11)
+alone = [part["values"]["inception"] for name, part in stored.items() if name.startswith("gan-seed")]
+ax.axhspan(min(alone), max(alone), color="0.93", label="GAN without privacy, three seeds")
+for i, (arm, colour) in enumerate(plots.colours(arms).items()):
+    ax.plot(np.arange(8) + 0.14 * (i - 1), heights[arm], "o", color=colour, markersize=8, label=arm, alpha=0.85)
+
+# %% tags=["hide-input"]
+ax.set_xticks(range(8), labels, fontsize=8)
+ax.set(ylim=(1, 5.2), ylabel="inception score", xlabel="optimisations that are switched on")
+ax.legend(fontsize=8, frameon=False, loc="lower right", ncols=2)
 there = sum(row[arm] is not None for row in inception for arm in arms)
-plots.picture(drawn, f"Inception scores of the table above, {there} of {3 * len(inception)} bars.")
+plots.picture(drawn, "As published, fixed bounds (none, grouping, warm) score lowest; matched runs differ by no more "
+              f"than seeds do. The table's {there} scores, one seed each.")
 
 # %% [markdown]
-# All eight configurations have been run as published, six as matched, one seed each. As published, fixed bounds
-# do worst: 2.83 without any optimisation, 1.85 with the biases in one group, 3.02 with a warm start. Public bounds
-# score 3.69 by themselves, 3.44 with the biases in one group, 3.59 with that and a warm start, 3.59 with clusters,
-# and 3.71 with clusters and a warm start. But the fixed bound of the published code is 256, and its noise has that
-# size. The matched runs, where it is 4, score 3.37, 3.19 and 3.56 with fixed bounds, 3.30, 3.43 and 3.70 with public ones:
-# there the difference is gone. So it is the size of the bound that shows, not that it is public. (One seed each, and
-# section 7 has shown what a seed can do: of these scores only the lowest are surely apart from the others.)
+# As published, public bounds score 3.44 to 3.71 and fixed ones 1.85 to 3.02; but there a fixed bound, and its noise,
+# is 256. In the matched runs, where it is 4, fixed bounds score 3.19 to 3.56 and public ones 3.30 to 3.70. So it is
+# the size of the bound that shows, not that it is public. Only the lowest scores are surely apart from the others.
 #
-# The printed scores rise from 6.59 to 8.64, ours to what public images reach alone, 3.70. (Beside which row 8.64
-# stands, the text does not say. If Tables 8 and 10 list the strategies in Table 9's order, and no row has both
-# groupings, the marks leave one row of three: biases in one group, public bounds and a warm start. That 8.64 is shown
-# beside it is our choice. None then has clusters and a warm start, which is our "all".) Cells that say "missing" have
-# not been run.
-#
-# By the other score (Table 10; here MNIST is treated as unlabelled):
+# The printed scores rise from 6.59 to 8.64, ours to what public images reach alone, 3.70. (The text does not say
+# which row 8.64 belongs to; its place is our choice.) By the other score (Table 10; here MNIST is treated as
+# unlabelled):
 
 # %%
-columns.remove("paper")  # of Table 10, the text that we have has no number
+columns.remove("paper")  # the text that we have has no number of Table 10
 table(by_arm(tables.table_10(stored | ablation)), columns, measured=arms)
 
 # %% [markdown]
@@ -1023,12 +969,10 @@ table(by_arm(tables.table_10(stored | ablation)), columns, measured=arms)
 #
 # ## 9. Table 6: a few labels, and any number of generated images
 #
-# What are the images good for? In Algorithm 4, an analyst has the generator and 100 to 1,000 labelled public
-# images. A first classifier sees images. A second one sees an image *and its code*, and learns the first one's
-# answers on generated images. After a third of the training, the second labels generated images for the first,
-# whose share in training rises to 0.2. All of this is post-processing and costs no privacy. Here are the
-# printed accuracies, then ours: one seed, 600 iterations (the kit's choice for the paper's scale is 1,500),
-# classifiers half as wide, and the GANs of Table 2.
+# In Algorithm 4, an analyst has the generator and 100 to 1,000 labelled public images. A first classifier sees images.
+# A second one sees an image *and its code*, learns the first one's answers on generated images, and later labels such
+# images for it. All of this is post-processing and costs no privacy. Our runs: one seed, 600 iterations, classifiers
+# half as wide, the GANs of Table 2.
 
 # %%
 printed = tables.PRINTED["table_6"]
@@ -1057,21 +1001,28 @@ for name in ("gan", "dpgan"):
     pairs = zip(printed[""].values(), printed[name].values(), strict=True)
     heights[f"printed, {row_names[name]}"] = gains(list(pairs))
 
-# %%
+# %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(width=8.6, height=3.4)
-plots.bars(ax, heights, labels=[str(row["labels"]) for row in rows], y="points above labels alone")
-ax.set_xlabel("labels")
+for place, (name, ys) in enumerate(heights.items()):
+    mark = {"marker": "D", "fillstyle": "none"} if name.startswith("printed") else {"marker": "o"}
+    colour = {"printed, GAN": "black", "printed, dpGAN": "0.5"}.get(name, plots.COLOURS[place])
+    ax.plot(np.arange(5) + 0.12 * (place - 2.5), ys, linestyle="", color=colour, label=name, **mark)
+
+# %% tags=["hide-input"]
+ax.axhline(0, color="0.4", linestyle="--", linewidth=1)
+ax.set_xticks(range(5), [str(row["labels"]) for row in rows])
+ax.set(xlabel="labelled images", ylabel="points above labels alone")
+ax.legend(fontsize=8, frameon=False, loc="lower right", ncols=2)
 told = "; ".join(f"{name} {np.round(ys, 1).tolist()}" for name, ys in heights.items())
-plots.picture(drawn, f"Accuracy with generated images minus accuracy without, in points: {told}.")
+plots.picture(drawn, "Generated images cost accuracy in 29 of 30 cells, the paper's (open) and ours (filled). "
+              f"Accuracy with them minus accuracy without, in points: {told}.")
 
 # %% [markdown]
-# Do the generated images help? Hardly: in 19 of our 20 cells they hurt, by up to six points; in one (as
-# published, 500 labels, one seed) they help, by 0.7 points. In the paper's rows they hurt in all ten cells, by
-# one to fifteen points, most with 100 labels. Our supervised classifier is half a point to eight points above
-# the printed one.
+# In our cells the generated images hurt by up to six points (in one, as published with 500 labels, they help by 0.7),
+# in the paper's by one to fifteen. Our supervised classifier is half a point to eight points above the printed one.
 #
-# Table 5 is the same for LSUN-L. The kit does not have that data set, so there are only the printed rows. There
-# the semi-supervised column is above the supervised one throughout:
+# Table 5 is the same for LSUN-L, which the kit does not have. There the printed semi-supervised column is above the
+# supervised one throughout:
 
 # %%
 tabled(tables.table_5())
@@ -1090,18 +1041,14 @@ for key, title in [*titles.items()][1:]:
 table(rows, ["run", "claimed", "charged", "if Poisson", "proven"], measured=["proven"])
 
 # %% [markdown]
-# *Claimed* is what is stated for the run (for the matched one, our target, by RDP). *Charged* is what the
-# code's accountant counts at the reduced length. *If Poisson* and *proven* are certified upper bounds (PLD,
-# delta 1e-5). The first is for Poisson batches under add-remove, as this paper's accountant assumes. The second
-# is for the batches that were drawn: for the published run these are shuffled passes, priced one by one under
-# replace-one. `inf` means no guarantee.
+# *Charged* is what the code's accountant counts at the reduced length. *If Poisson* and *proven* are certified upper
+# bounds (PLD, delta 1e-5): for Poisson batches under add-remove, as the accountant assumes, and for the batches that
+# were drawn, shuffled passes under replace-one. The claim of the matched run is our target, by RDP. `inf` means no
+# guarantee.
 #
-# **Measured.** Nobody need take a proof on trust: attack the run. The attacker here knows everything but whether one
-# record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
-# 95 % confidence (`python -m dpkit audit run dpgan`; [notebook 05](05_auditing.ipynb) builds such attacks from
-# nothing). The true epsilon of a row lies between *measured* and *proven*.
-# `-`: the text states no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter
-# runs; [docs/audits.md](../docs/audits.md) says what each of them is.
+# **Measured.** Each row below is one stored attack at 95 % confidence (`python -m dpkit audit run dpgan`;
+# [05_auditing](05_auditing.ipynb) builds such attacks). The true epsilon lies between *measured* and *proven*. Some
+# rows are shorter runs; [docs/audits.md](../docs/audits.md) says what each of them is.
 
 # %%
 from dpkit.papers.commands.audit import table as audits
@@ -1119,12 +1066,9 @@ for runs in (1, 3, 8):
     print(f"{runs} repaired runs on the same records: epsilon {bundle.epsilon:.2f}")
 
 # %% [markdown]
-# (The first is below 4 because its noise was chosen by RDP, which is less tight.) The scores come from
-# classifiers that were trained on the private images. They describe the method, and must not be released with a
-# model.
-#
-# The whole table: `python -m dpkit reproduce dpgan table_2 --scale reduced`. It reports each part when it has
-# been stored.
+# (The first is below 4 because its noise was chosen by RDP, which is less tight.) The scores come from classifiers
+# that were trained on the private images, so they must not be released with a model.
+# `python -m dpkit reproduce dpgan table_2 --scale reduced` computes the whole table.
 #
 # ## Your turn
 #
@@ -1156,35 +1100,30 @@ turn.noise_for_table_7.check(...)
 turn.steps_within_4.check(...)
 
 # %% [markdown]
-# **To try.** Section 4 asked what private steps add to a warm start. Run `trained(gan)` on another `gan = started()`, after `private = replace(private, noise_multiplier=0.0)`: is it the
-# noise that keeps them from helping? (What does `private.ledger(public_size=1_337)` say now?)
+# **To try.** Is it the noise that keeps private steps from helping? Run `trained(gan)` on another `gan = started()`,
+# after `private = replace(private, noise_multiplier=0.0)`.
 
 # %% [markdown]
 # ## What to take away
 #
-# Groups and public bounds fit the noise to each tensor, and the warm start brings the critic's loss from 9.38 to
-# -7.75 before the first private step. A step costs what its groups cost together: 780 iterations in five groups on
-# MNIST, stated at epsilon 4, cost 13.9 with the noise that is charged and 1,050 with the noise that the code adds. At
-# one certified epsilon, 1,147, the method scores 3.37 with none of the ideas, 3.56 with a warm start and 3.70
-# with all (500 iterations, networks a quarter as wide, one seed each), and none of these gains is larger than what
-# the seed alone can change.
+# - Groups and public bounds fit the noise to the tensors. They save none: $k$ groups of one batch cost as much as
+#   one group with noise smaller by $\sqrt k$.
+# - Parallel composition needs disjoint *records*; the parts of one gradient share theirs. 780 iterations in five
+#   groups, stated at epsilon 4, cost 13.9 with the noise that is charged, and 1,050 with the noise that is added.
+# - Noise, clipping and division must use the same unit. The test: the noise's standard deviation, divided by how far
+#   one record moves what the noise is added to.
+# - Public data provide bounds, groups and a warm start at no cost: the critic's loss falls from 9.38 to -7.75 before
+#   the first private step. Then compare with public data alone: here they do as well.
+# - Compare scores at one epsilon: at 1,147 the method scores 3.37 with none of the ideas, 3.56 with a warm start and
+#   3.70 with all. The seed alone can change more.
 #
-# - Clipping in groups lets the noise fit the tensors. It moves noise around but does not save any: $k$ groups
-#   of one batch cost as much as one group with noise smaller by $\sqrt k$.
-# - Parallel composition needs disjoint *records*. The parts of one gradient all come from the same record, and
-#   sampling hides that record once, not $k$ times.
-# - Noise, clipping and division must use the same unit. One line tests it: the standard deviation of the noise,
-#   divided by how far one record moves what the noise is added to.
-# - Public data can provide bounds, groups and a warm start at no cost. Then compare with training on public
-#   data alone: here it does as well.
-# - A score can be compared only together with its epsilon.
-#
-# Last, the table that sums it up. Its epsilons are those of the paper's 780 iterations: at most 3,572 is proven for
-# shuffled batches, as they were drawn; 1,050 above is the same run with Poisson batches. Section 10 has the epsilons of
-# the stored runs, which are shorter.
+# The paper's 780 iterations in one table: at most 3,572 is proven for shuffled batches, as they were drawn; 1,050 is
+# the same run with Poisson batches.
 
 # %%
 from dpkit.papers.commands.audit import ending
 
 scale = "500 iterations, networks a quarter as wide"
 ending("dpgan", stored, **{"all-published": scale, "all-repaired": scale})
+# %% [markdown]
+# **Next:** [12_rdp_gan](12_rdp_gan.ipynb) asks whether noise on a loss, rather than on its gradients, is private.
