@@ -1,9 +1,8 @@
-"""Exercises of notebook 03: clipping by example and by tensor, noise for the true sensitivity."""
+"""Exercises of notebook 03: clipping by example and by tensor, and labels without noise."""
 
 import numpy as np
 
 from dpkit.course.exercises.sheet import Sheet
-from dpkit.privacy import calibrate
 
 sheet = Sheet("03_dp_cgan")
 
@@ -33,26 +32,6 @@ def clipped_sum(gradients: np.ndarray, bound: float) -> np.ndarray:
     return (gradients * np.minimum(1, bound / np.maximum(norms, 1e-300))).sum(axis=0)
 
 
-@sheet.number(
-    "calibrate.noise_multiplier assumes a sensitivity of C.",
-    "Four times what 30,303 steps need.",
-    because="Noise multipliers are relative to what one record can move.",
-    mistakes={
-        "that is for a sensitivity of C; here a record moves 4C.": lambda: _needed(),
-        "that is for 2C: the fakes move as well.": lambda: 2 * _needed(),
-    },
-)
-def noise_for_4c() -> float:
-    """The published noise covers a sensitivity of C, the published code has one of 4C.
-
-    With which noise multiplier (noise / C) would the discriminator's 30,303 steps have cost 9.6?
-    (Sample rate 600/55000, delta 1e-5, the kit's default accountant.)
-    """
-    return 4 * calibrate.noise_multiplier(
-        9.6, sample_rate=600 / 55_000, steps=30_303, delta=1e-5
-    )
-
-
 labels = sheet.choice(
     "The generator is trained on the labels of the private batch. Which noise covers that?",
     "None: its update reads the labels without noise.",
@@ -69,7 +48,3 @@ labels = sheet.choice(
     },
     "Follow the labels: where do they enter the generator, and is there noise on the way?",
 )
-
-
-def _needed() -> float:
-    return calibrate.noise_multiplier(9.6, sample_rate=600 / 55_000, steps=30_303, delta=1e-5)

@@ -11,7 +11,7 @@ from dpkit.papers.dp_cgan.settings import BASIC, NON_PRIVATE, REPAIRED, SETTINGS
 
 NAME = "dp_cgan"
 TITLE = "DP-CGAN (Torkzadehmahani, Kairouz, Paten 2019)"
-NOTEBOOK = "03_dp_cgan"
+NOTEBOOK = "10_dp_cgan_tables"
 __all__ = [
     "BASIC",
     "NAME",
