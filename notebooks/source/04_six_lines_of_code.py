@@ -9,28 +9,31 @@
 # %% [markdown]
 # # Six lines of code, and what each costs
 #
-# > **You will** read six published lines of code, each as it was and as it should be; see how far one record moves what
-# > they release; price them; and set what was said beside what is proven and what an attack shows.
-# > **Time** 20 seconds to run on one core, 40 minutes to read. **Memory** 630 MB. **Needs**
-# > [00_start_here](00_start_here.ipynb) and [03_dp_cgan](03_dp_cgan.ipynb) read before; no data, no download, no GPU.
-# > **Sources** Schwabedal, Michel and Riontino, arXiv:2005.00783, 2020, section 3.1, and the public code that each
-# > section names.
+# **You will be able to**
+#
+# - find the fault in a line that clips, adds noise or draws a batch;
+# - compute how far one record moves what the line releases, and the epsilon that follows;
+# - set what was claimed against what is proven and what an attack measures.
+#
+# - **Time** 20 seconds to run on one core, 40 minutes to read
+# - **Memory** 630 MB
+# - **Needs** [00_start_here](00_start_here.ipynb) and [03_dp_cgan](03_dp_cgan.ipynb); no data set, no download, no GPU
+# - **Sources** Schwabedal, Michel and Riontino, arXiv:2005.00783, 2020, section 3.1, and the public code that each
+#   section names
 #
 # In 2020 Schwabedal, Michel and Riontino read the code of three earlier private GANs, to "prevent erroneous estimates
-# of anonymity in the future". What they found comes down to five lines; a sixth is in the code of their own paper
-# (whose method is the subject of [13_small_images](13_small_images.ipynb)). Every one of them is short, runs without an
-# error and looks right. What does each cost?
+# of anonymity in the future". Their review comes down to five lines. A sixth is in the code of their own paper
+# ([13_small_images](13_small_images.ipynb)). Each line is short, runs without an error and looks right. What does each
+# cost?
 #
-# All of these works were among the first of their kind, and we know the lines because their authors published the code
-# for others to read. Here they are in the kit's own words; each section says where to find the original. (Notebook
-# [06_how_guarantees_break](06_how_guarantees_break.ipynb) sorts slips of many papers by kind, to show where to look;
-# this one follows six of them all the way, from the line to an attack.)
+# These works were among the first of their kind, and we know the lines because their authors published the code. Here
+# the lines are in the kit's own words; each section says where to find the original.
 #
 # > **What a line has to get right.** Let $\Delta$ be the farthest that one record can move what is released, and let the
 # > noise have standard deviation $s$. An accountant that is given the noise multiplier $z$ is right about the run if
 # > $s \ge z\,\Delta$ and batches are drawn as it assumes. Where $s$ is smaller, the true noise multiplier is $s/\Delta$.
 #
-# So each section asks: how far can one record move it, and how much noise is there?
+# So each section asks two questions: how far can one record move it, and how much noise is there?
 
 # %%
 from dpkit.papers.small_images import prior_work
@@ -53,7 +56,7 @@ def price(noise_multiplier, sample_rate, steps):
 # *Where:* Beaulieu-Jones, Wu, Williams and Greene 2017, greenelab/SPRINT_gan at 238bb65,
 # `custom_keras/noisy_optimizers.py`, lines 27 to 30: the gradient of the batch's mean loss is clipped.
 #
-# In either order, what is released is at most $C$ long. So does the order matter? Guess before you run on:
+# In either order, what is released is at most $C$ long. Does the order matter? Guess before you run on:
 
 # %% [markdown] tags=["question"]
 # **Question 1.** 64 gradients are averaged, then the mean is clipped to length C. By how many C can one of
@@ -65,8 +68,7 @@ from dpkit.course.exercises import six_lines_of_code as turn
 turn.mean_moved.check(...)
 
 # %% [markdown]
-# **What one record can do.** Let 63 gradients stay as they are. The 64th is very long and points in every direction in
-# turn.
+# **What one record can do.** Let 63 gradients stay as they are. The 64th is very long, and turns once round.
 
 # %%
 import numpy as np
@@ -92,24 +94,24 @@ for name, path in released.items():
     widest = np.linalg.norm(path[:36] - path[36:72], axis=1).max()
     print(f"{name}: one record moves it by up to {widest:.4f} C")
 
-# %% tags=["guessed", "hide-output"]
+# %% tags=["guessed", "hide-output", "hide-input"]
 from dpkit.common import plots
 
 drawn, (ax,) = plots.figure(width=4.6, height=3.6)
 for (name, path), colour, x in zip(released.items(), plots.COLOURS, (-0.9, 0.75), strict=False):
     ax.plot(*path.T, color=colour, linewidth=1.8)
     ax.text(x, path[:, 1].max() * 0.8, name, color=colour, fontsize=9)
-ax.set(aspect="equal", xlabel="first parameter, in C", ylabel="second", xlim=(-1.2, 1.7))
-plots.picture(drawn, "What is released as one record's gradient turns once round: a small circle of "
-              "diameter 2/64 if each is clipped, the whole circle of radius 1 if the mean is.")
+ax.set(aspect="equal", xlabel="first parameter, in C", ylabel="second parameter, in C", xlim=(-1.2, 1.7))
+plots.picture(drawn, "One record moves the average of clipped gradients a little, and the clipped average all the way. "
+              "What is released as its gradient turns once round: circles of diameter 2/64 and 2.")
 
 # %% [markdown]
-# If each gradient is clipped, one record moves the average by $2C/64$, less and less as the batch grows. If the average
-# is clipped, it moves it by $2C$, whatever the batch.
+# If each gradient is clipped, one record moves the average by $2C/64$, less as the batch grows. If the average is clipped,
+# one record moves it by $2C$, whatever the batch.
 #
 # **The price.** Their noise on the clipped mean is $z\,C$. (Until July 2018 it was $z\,C^2$, with $C = 10^{-4}$; the
 # authors corrected that.) So $\Delta = 2C$ leaves half the noise multiplier. For one epoch of their 6,000 records in
-# batches of 100 that is:
+# batches of 100:
 
 # %%
 epoch = {"sample_rate": 100 / 6000, "steps": 60}
@@ -117,8 +119,7 @@ for name, multiplier in {"as charged": 1.0, "as it is": 1 / 2}.items():
     print(f"{name:10} noise multiplier {multiplier:.2f}: epsilon {price(multiplier, **epoch):.3f}")
 
 # %% [markdown]
-# (Had the noise been divided by the batch, as is right for a mean of clipped gradients, a noise multiplier of $1/200$
-# would be left. Their published runs have batches of one record; section 5 is about those.)
+# (Their published runs have batches of one record; section 5 is about those.)
 #
 # ## 2. A stray factor in the noise
 #
@@ -128,12 +129,11 @@ for name, multiplier in {"as charged": 1.0, "as it is": 1 / 2}.items():
 #
 # *Where:* Zhang, Ji and Wang 2018, alps-lab/dpgan at 65cb105, `dp/clippers/basic.py`, lines 39 and 40.
 #
-# Here each example's gradient is clipped, as it should be, and they are added up. The noise, however, is divided by the
-# root of the batch size: by eight at batch 64. (On the *mean* of the batch that would be more noise than needed.)
+# Here each example's gradient is clipped, as it should be. But the noise on their sum is divided by the root of the batch
+# size: by eight at batch 64. (On the *mean* of the batch that would be more noise than needed.)
 #
-# **What one record can do.** A sum of clipped gradients moves by $C$. How well does the noise cover that? Take the
-# simplest of networks, a softmax regression that knows nothing yet: the gradient of a digit is (its ten errors) x (its
-# 64 pixels), and can be looked at.
+# **What one record can do.** It moves the sum by $C$. How well does the noise cover that? Take a softmax regression that
+# knows nothing yet: the gradient of a digit is (its ten errors) x (its 64 pixels), so we can look at it.
 
 # %%
 from sklearn.datasets import load_digits
@@ -152,16 +152,16 @@ for name, one in seen.items():
     cosine = one @ total / np.linalg.norm(one) / np.linalg.norm(total)
     print(f"{name:11} cosine with the clipped sum {cosine:.3f}")
 
-# %%
+# %% tags=["hide-input"]
 rows = {name: np.pad(one.reshape(10, 8, 8), ((0, 0), (0, 0), (0, 1)), constant_values=np.nan)
         for name, one in seen.items()}
-plots.picture(plots.image_rows(rows), "The clipped sum of 64 gradients, one square for the weights of each digit: "
-              "shapes of digits without noise, hardly any with noise C, and the same shapes again with C / 8.")
+plots.picture(plots.image_rows(rows), "Noise C hides the shapes of the digits; noise C / 8 does not. "
+              "The clipped sum of 64 gradients, one square for the weights of each digit.")
 
 # %% [markdown]
-# A whole batch may be seen; a single record should not be. Let the attacker know the other 63 records. The part of
-# the others is subtracted, and what is left is read along the gradient of the 64th: 1 if it took part, 0 if not, plus
-# noise. Above 1/2, the attacker says "it took part".
+# A whole batch may be seen; a single record should not be. Let the attacker know the other 63 records. They subtract
+# these, and read what is left along the gradient of the 64th: 1 if it took part, 0 if not, plus noise. Above 1/2, they
+# say "it took part".
 
 # %%
 for name, size in {"noise C": 1.0, "noise C / 8": 1 / 8}.items():
@@ -170,7 +170,7 @@ for name, size in {"noise C": 1.0, "noise C / 8": 1 / 8}.items():
     print(f"{name:11} the attacker is right {right:.1%} of the time")
 
 # %% [markdown]
-# **The price**, with the noise and the 560 iterations of their run on MNIST, on one device:
+# **The price** of their 560 iterations on MNIST, with their noise, on one device:
 
 # %%
 from dpkit.papers.dpgan.settings import MNIST
@@ -190,10 +190,10 @@ print(f"the review says: too small by a factor of eight; computed: {factor:.3f}"
 # | `price(z)` | or else `price(z / sqrt(len(g_i)))` |
 #
 # *Where:* the same repository, `dp/clippers/basic.py`, lines 16 to 26: each tensor is a group of its own, and gets
-# noise of $z\,C$. By one argument in the text (Theorem 4.1) all groups cost as much as one; the code charges each of
-# them, as if it had drawn a batch of its own (lines 28 and 29).
+# noise of $z\,C$. By one argument in the text (Theorem 4.1) all groups cost as much as one. The code charges each of
+# them, as if each had drawn a batch of its own (lines 28 and 29).
 #
-# [Notebook 03](03_dp_cgan.ipynb) had four tensors. And with nine?
+# [03_dp_cgan](03_dp_cgan.ipynb) had four tensors. And with nine?
 
 # %% [markdown] tags=["question"]
 # **Question 2.** Nine groups of parameters are clipped at C each. How many C long is the longest gradient?
@@ -214,19 +214,21 @@ for k in (1, 2, 4, 7, 9, 16, 25):
 for k, length in lengths.items():
     print(f"{k:2} groups: {length:.3f}")
 
-# %% tags=["guessed", "hide-output"]
-groups = np.arange(1, 26)
+# %% tags=["guessed", "hide-output", "hide-input"]
+groups = np.arange(1, 28)
 drawn, (ax,) = plots.figure(height=2.8)
-plots.lines(ax, {"sqrt(k)": (groups, groups**0.5), "k": (groups[:12], groups[:12])},
+plots.lines(ax, {"proven: sqrt(k)": (groups, groups**0.5)},
             x="groups k, each clipped to C", y="length of the whole / C")
-ax.plot(list(lengths), list(lengths.values()), "o", color=plots.COLOURS[0])
-plots.picture(drawn, f"The length of the whole lies on sqrt(k): {lengths[4]:.0f} at 4 groups, {lengths[9]:.0f} at 9, "
-              f"{lengths[25]:.0f} at 25; k itself is far above.")
+ax.plot(list(lengths), list(lengths.values()), "o", color=plots.MEANINGS["measured"])
+ax.plot(groups[:9], groups[:9], ":", color="0.4")
+plots.note(ax, "k, if lengths added up", (9, 9), (6, -3), color="0.4")
+plots.picture(drawn, "The whole grows with the square root of the number of groups, not with the number. Dots: the "
+              f"lengths above, {lengths[4]:.0f} at 4 groups, {lengths[9]:.0f} at 9, {lengths[25]:.0f} at 25.")
 
 # %% [markdown]
 # Lengths of orthogonal parts add as squares, so $k$ groups let one record move the whole by $C\sqrt{k}$. The review
-# estimates that the gradients are longer "probably proportional to the number of groups [...] a factor of about 10". It
-# is right that the noise is too small; for Zhang et al.'s networks the factor is two to three.
+# estimates that the gradients are longer "probably proportional to the number of groups [...] a factor of about 10". The
+# noise is indeed too small; for Zhang et al.'s networks the factor is two to three.
 #
 # **The price** of seven tensors in the same run, now on all of its four devices:
 
@@ -239,9 +241,9 @@ for name, one in found.items():
     print(f"{name:36} epsilon {one:6.3f}")
 
 # %% [markdown]
-# Parallel composition, to which the theorem appeals, is for parts of the *data*: there a record is in one of them. It
-# is in every part of a gradient. The second price is nearer, but sampling hides a record once a batch, not once a
-# group. ([11_dpgan](11_dpgan.ipynb) looks at groups, and at the rest of that paper.)
+# Parallel composition, to which the theorem appeals, is for parts of the *data*, each record in one of them. But every
+# record is in every part of a gradient. The second price is nearer, but sampling hides a record once a batch, not once a
+# group. ([11_dpgan](11_dpgan.ipynb) is about the rest of that paper.)
 #
 # ## 4. A bound that the noise ignores
 #
@@ -253,9 +255,9 @@ for name, one in found.items():
 # *Where:* Xie, Lin, Wang, Wang and Zhou 2018, illidanlab/dpgan at 033a82f, `wgan.py`, lines 69 and 167 to 172 (the
 # noise), and `test.py`, line 114 (the bound).
 #
-# This method clips the critic's *weights*, shows that gradients are then bounded, and computes the bound. The review
-# found neither the algorithm in the public repository nor how the noise scales with the bound. Both are there, and easy
-# to miss: line 114 of a test script is
+# This method clips the critic's *weights*, shows that gradients are then bounded, and computes the bound. According to
+# the review, the public repository lacks the algorithm, and it is open how the noise scales with the bound. Both are
+# there, and easy to miss: line 114 of a test script is
 #
 # $$ \varepsilon = \frac{2\,q\,\sqrt{n_d \log(1/\delta)}}{\text{noise}\,/\,\text{bound}}. $$
 #
@@ -268,8 +270,8 @@ print(f"noise multiplier {script.noise_multiplier:.5f}")
 print(f"the line gives epsilon {script.published_epsilon():.3f}, at q = 64/60,000 and n_d log(1/delta) = 25")
 
 # %% [markdown]
-# **The price.** The line has the *form* of a theorem that holds for large noise and small $\varepsilon$. Here it is
-# beside the certified accountant, for the five critic steps of one iteration:
+# **The price.** The line has the *form* of a theorem that holds for large noise and small $\varepsilon$. Compare it with
+# the certified accountant, for the five critic steps of one iteration:
 
 # %%
 multipliers = np.geomspace(1e-3, 10, 17)
@@ -278,20 +280,21 @@ certified = [price(one, sample_rate=64 / 60_000, steps=5) for one in multipliers
 for i in (0, 4, 8, 12, 16):
     print(f"noise multiplier {multipliers[i]:6.3f}: the line {line[i]:.4g}, certified {certified[i]:.4g}")
 
-# %%
+# %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(height=3.2)
-ax.set_xscale("log")
-both = {"the line": (multipliers, line), "certified": (multipliers, certified)}
+ax.set(xscale="log", xlim=(7e-5, 12))
+both = {"claimed by the line": (multipliers, line), "certified": (multipliers, certified)}
 plots.lines(ax, both, x="noise multiplier", y="epsilon at delta 1e-5", y_scale="log")
-for noise_std in (5, 15):
-    plots.mark(ax, prior_work.Xie(noise_std).noise_multiplier, f"noise {noise_std}", top=False)
-plots.picture(drawn, f"Epsilon by noise multiplier. At {multipliers[0]:g} the line says {line[0]:.3g}, the certified "
-              f"accountant {certified[0]:.3g}; at {multipliers[-1]:g} it is {line[-1]:.2g} and {certified[-1]:.2g}.")
+for noise_std, side, across in ((5, "right", -5), (15, "left", 5)):
+    where = prior_work.Xie(noise_std).noise_multiplier
+    ax.axvline(where, color="0.3", linestyle=":")
+    plots.note(ax, f"noise {noise_std}", (where, 1e-3), (across, 0), ha=side)
+plots.picture(drawn, "At the noise of the scripts, the line is far below the certified epsilon. It is on the safe side "
+              "where the noise is a few times the bound.")
 
 # %% [markdown]
-# Where the noise is a few times the bound, the line is on the safe side. At a thousandth of the bound it is too small
-# by a factor of ninety thousand. A bound for the worst case need not say much about this network's gradients, which may
-# be far shorter; clipping *gradients* lets one choose the bound, and then it holds.
+# At a thousandth of the bound, the line is too small by a factor of ninety thousand. A bound for the worst case may be far
+# above this network's gradients. Clipping *gradients* lets one choose the bound, and then it holds.
 #
 # ## 5. A batch of one
 #
@@ -303,9 +306,9 @@ plots.picture(drawn, f"Epsilon by noise multiplier. At {multipliers[0]:g} the li
 # charge).
 #
 # "Results presented by Beaulieu-Jones et al. may still be correct because the authors use a batch size of one", says
-# the review. Indeed, with one example, averaging first and clipping first are the same. It remains to ask how the one
-# example is drawn. The accountant assumes Poisson batches: each record enters with probability 1/6000, and a batch may
-# well be empty. But a batch of one always holds somebody.
+# the review. Indeed, with one example, averaging first and clipping first are the same. But how is the one example
+# drawn? The accountant assumes Poisson batches: each record enters with probability 1/6000, and a batch may well be
+# empty. A batch of one always holds somebody.
 #
 # > **What one record can do.** If it is not you, it is someone else, whose gradient may be the opposite of yours. Your
 # > presence then moves the release from $-C$ to $+C$, by $2C$. With Poisson batches it moves it from 0 to $C$.
@@ -328,18 +331,18 @@ for name, ledger in ledgers.items():
 # The middle line is exact at each order, because the worst pair of data sets is known. The last one is a theorem's
 # upper bound: a replaced record costs at least as much as the middle line says. Along the training:
 
-# %%
+# %% tags=["hide-input"]
 curves = {"charged": beaulieu_by_epoch("claimed_ledger"),
           "proven, add-remove": beaulieu_by_epoch("worst_case_ledger")}
 drawn, (ax,) = plots.figure(height=2.8)
 lines = {name: (c.x, c.y) for name, c in curves.items()}
 plots.lines(ax, lines, x="epochs", y="epsilon at delta 1e-5")
 ends = ", ".join(f"{name} {c.y[-1]:.3f}" for name, c in curves.items())
-plots.picture(drawn, f"Epsilon by epoch; after 500: {ends}.")
+plots.picture(drawn, f"A batch of one costs many times what was charged, all along the run. After 500 epochs: {ends}.")
 
 # %% [markdown]
 # **Check it a second way.** A move of $2C$ with noise $z$ is like a move of $C$ with noise $z/2$. So the Poisson
-# formula at half the noise must give the same number.
+# formula at half the noise must give the same number:
 
 # %%
 half = [Release(SampledGaussian(0.5, 1 / 6000), 3_000_000)]
@@ -347,8 +350,8 @@ print(f"Poisson at noise multiplier 0.5: {epsilon(half):.3f}")
 assert abs(epsilon(half) - epsilon(published.ledger())) < 1e-9
 
 # %% [markdown]
-# So the run costs more than it was charged, and it does have a guarantee. "May still be correct" deserves a number:
-# 13.6 in place of 1.9. (That is for a fresh draw at each step, which the first versions of the code did not make.)
+# The run costs more than it was charged, and it does have a guarantee: 13.6 in place of 1.9. (That is for a fresh draw at
+# each step, which the first versions of the code did not make.)
 #
 # ## 6. Shuffled batches
 #
@@ -362,16 +365,22 @@ assert abs(epsilon(half) - epsilon(published.ledger())) < 1e-9
 #
 # The code clips each example, adds up, adds noise once and divides, all as it should be. Its batches come from a
 # *shuffled pass* over the data: 469 batches, in which every record occurs exactly once. Its accountant assumes that
-# each record enters each batch by a draw of its own. (Shuffling is what nearly all training code does. How much it can
-# cost was shown four years later, by Chua and others.)
+# each record enters each batch by a draw of its own. (Nearly all training code shuffles. How much that can cost was shown
+# four years later, by Chua and others.)
 #
 # **What one record can do.** An accountant bounds the worst case, so take one: all gradients are $-C$, but yours is
-# $+C$. Compare with the data set in which your place is left empty. Every batch holds a known number of gradients $-C$.
-# One batch, nobody knows which, is off by $2C$ if you are there, and by $C$ if you are not. *The largest of the 469
-# noisy sums* then says more about you than the accountant allows.
-#
-# **Check it by experiment**, on a small scale: one pass of 10 batches at noise 1, delta 0.01. If the Poisson epsilon
-# were right, no event could have a probability above $e^\varepsilon$ times its probability without you, plus 0.01.
+# $+C$. Compare with the data set in which your place is left empty. One batch, nobody knows which, is off by $2C$ if you
+# are there, and by $C$ if you are not. *The largest noisy sum* then says more about you than the accountant allows. Draw
+# a few passes. In which panel does the largest sum, circled, contain you more often?
+
+# %%
+from dpkit.course.explorers import ShuffledOrPoisson
+
+ShuffledOrPoisson()
+
+# %% [markdown]
+# **Check it by experiment**: one pass of 10 batches at noise 1, delta 0.01. If the Poisson epsilon were right, no event
+# could have a probability above $e^\varepsilon$ times its probability without you, plus 0.01.
 
 # %%
 passes, count, delta = 400_000, 10, 0.01
@@ -386,8 +395,8 @@ print(f"Poisson epsilon {poisson.epsilon:.3f} allows the event a chance of {allo
 print(f"it has {there:.4f} +- {spread:.4f}")
 
 # %% [markdown]
-# So the Poisson epsilon is refuted, by an experiment that anyone can repeat. **The price** at the paper's size, of
-# *one* pass, at least, beside what the code charges for *forty*:
+# So this experiment refutes the Poisson epsilon. **The price** at the paper's size: the least that *one* pass costs, and
+# what the code charges for *forty*:
 
 # %%
 from dataclasses import replace
@@ -403,26 +412,26 @@ charged = [epsilon(run.claimed_ledger(public_size=60_000)) for run in runs]
 rows = [*zip(least.x, least.y, charged, strict=True)][::2]
 tabled(rows, ["noise multiplier", "one shuffled pass, at least", "charged for 40"])
 
-# %%
+# %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(height=2.8)
-both = {"one pass, at least": (least.x, least.y), "charged for 40": (least.x, charged)}
+both = {"one pass, proven at least": (least.x, least.y), "charged for 40": (least.x, charged)}
 plots.lines(ax, both, x="noise multiplier", y="epsilon at delta 1e-5")
-plots.picture(drawn, f"One pass costs at least {least.y[0]:.2f} at noise 0.5, {least.y[-1]:.2f} at 1.0; "
-              f"40 passes are charged {charged[0]:.2f} and {charged[-1]:.2f}.")
+plots.picture(drawn, "From noise 0.6 on, one shuffled pass costs more than the code charges for forty. At least "
+              f"{least.y[0]:.2f} at noise 0.5, {least.y[-1]:.2f} at 1.0; charged {charged[0]:.2f} and {charged[-1]:.2f}.")
 
 # %% [markdown]
-# From noise 0.6 on, one pass costs more than is charged for forty. That does not show that shuffled training on MNIST
-# *can* be attacked in practice; it shows that this accountant does not bound what an attack could find. The repair is
-# one line: draw Poisson batches.
+# That does not show that shuffled training on MNIST *can* be attacked in practice. It shows that this accountant does not
+# bound what an attack could reach. The repair is one line: draw Poisson batches.
 #
 # ## 7. Six lines, six prices
 #
-# What does each come to in the end? Each row is one stored attack (`python -m dpkit audit run small_images`, and
-# `dpgan`; [notebook 05](05_auditing.ipynb) builds such attacks from nothing), on a run that has the one line and is
-# otherwise as it should be. *Claimed* is what the text or a script claims for it or, where nothing is claimed, what the
-# paper's own accountant charges; that one charges more than the certified accountant of the sections above. *Proven* is
-# an upper bound, computed anew here (certified; in rows 1 and 5 by RDP, which is a little looser). *Measured* is what
-# the attack shows at 95 % confidence. The true epsilon lies between the last two.
+# Each row is one stored attack ([05_auditing](05_auditing.ipynb) builds such attacks from nothing) on a run that has
+# the one line and is otherwise as it should be.
+#
+# - **Claimed or charged:** what the text or a script claims for it or, where nothing is claimed, what the paper's own
+#   accountant charges. That accountant charges more than the certified one of the sections above.
+# - **Proven:** an upper bound, computed anew (certified; in rows 1 and 5 by RDP, which is a little looser).
+# - **Measured:** what the attack shows at 95 % confidence. The true epsilon lies between the last two.
 
 # %%
 LINES = {"1 average, then clip": "small_images/clip-after-mean",
@@ -450,7 +459,7 @@ rows = [(line, f"{one['claimed']:.4g}", at_most(one["proven"]), at_least(one["me
         for line, one in lines.items()]
 tabled(rows, ["line", "claimed or charged", "proven", "measured by attack"])
 
-# %%
+# %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(width=8, height=3.2)
 ax.set(xscale="log", xlabel="epsilon at delta 1e-5", ylim=(6.6, 0.4))
 ax.set_yticks(range(1, 7), lines)
@@ -459,30 +468,40 @@ for place, one in enumerate(lines.values(), 1):
     for name, mark in {"claimed": "D", "measured": "^", "proven": "o"}.items():
         ax.plot(one[name], place, mark, color=plots.MEANINGS[name], label=name if place == 1 else None)
 ax.legend(frameon=False, fontsize=8, loc="upper right")
-plots.picture(drawn, "A row for each line: the true epsilon is on the bar from measured to "
-              "proven, and what was claimed or charged is left of it.")
+plots.picture(drawn, "In every row the attack shows more than was claimed or charged. "
+              "The true epsilon is on the bar from measured to proven.")
 
 # %% [markdown]
-# In every row the attack shows more than was claimed. What exactly was attacked:
+# What exactly was attacked:
 
 # %%
 tabled(runs, ["line", "the run", "neighbours"])
 
 # %% [markdown]
-# ## What to take away
+# ## 8. The claims, computed
 #
-# | line | what it changes | how to see it |
-# |---|---|---|
-# | 1 average, then clip | one record moves the release by $2C$, whatever the batch | let one gradient be very long |
-# | 2 a stray factor | an eighth of the noise | measure the noise that is really added |
-# | 3 groups clipped one by one | one record moves $k$ groups together, by $C\sqrt{k}$ | make every group of a gradient long |
-# | 4 a bound that the noise ignores | nothing ties the noise to what a record can do | divide the noise by the bound |
-# | 5 a batch of one | somebody else stands in your place: $2C$ | ask what the batch holds without you |
-# | 6 shuffled batches | you are in exactly one of the batches | read the loader, then the accountant |
-#
-# The first four are about how far a record moves what is released, and how much noise covers that; the last two about
-# who is in a batch. None of these questions takes a proof to ask.
-#
+# What the review says of these lines, and what the works under review say, in the order of the sections.
+
+# %%
+from dpkit.papers import dpgan
+
+claims |= {claim.name: claim for claim in dpgan.CLAIMS}
+ABOUT = {1: ("clip-after-mean", "beaulieu-jones-noise-c-squared"),
+         2: ("zhang-factor-8", "stray-factor-1-device"),
+         3: ("zhang-groups-factor-10", "theorem-4.1-7-groups", "groups-share-one-batch"),
+         4: [name for name in claims if name.startswith("xie-")],
+         5: ("beaulieu-jones-add-remove", "beaulieu-jones-replace-one"),
+         6: ("shuffled-against-poisson",)}
+
+
+# %%
+verdicts = [(section, check(claims[name])) for section, names in ABOUT.items() for name in names]
+found = tabled([(f"{section} {v.claim.name}", v.claim.says,
+                 *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
+                for section, v in verdicts], ["section and claim", "what is said", "stated", "computed", "verdict"])
+found._replace(notes=[f"{section} {v.claim.name}: {v.explanation}" for section, v in verdicts])
+
+# %% [markdown]
 # ## Your turn
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
@@ -513,27 +532,14 @@ turn.beaulieu_noise.check(...)
 turn.sheet.quiz()
 
 # %% [markdown]
-# ## Appendix: the claims, computed
+# ## What to take away
 #
-# What the review says of these lines, and what the works under review say, in the order of the sections.
+# - Ask first how far one record moves what is released, and then how much noise covers that: lines 1 to 4.
+# - Average, then clip: $2C$, whatever the batch. Groups clipped one by one: $C\sqrt{k}$. Let one gradient be very long.
+# - A stray factor, or a bound that the noise ignores: divide the noise that is really added by the bound.
+# - Then ask who is in a batch. A batch of one holds somebody else without you, $2C$ away; a shuffled pass holds you in
+#   exactly one batch. Read the loader, then the accountant.
+# - None of these questions takes a proof to ask.
 
-# %%
-from dpkit.papers import dpgan
-
-claims |= {claim.name: claim for claim in dpgan.CLAIMS}
-ABOUT = {1: ("clip-after-mean", "beaulieu-jones-noise-c-squared"),
-         2: ("zhang-factor-8", "stray-factor-1-device"),
-         3: ("zhang-groups-factor-10", "theorem-4.1-7-groups", "groups-share-one-batch"),
-         4: [name for name in claims if name.startswith("xie-")],
-         5: ("beaulieu-jones-add-remove", "beaulieu-jones-replace-one"),
-         6: ("shuffled-against-poisson",)}
-
-
-# %%
-verdicts = [(section, check(claims[name])) for section, names in ABOUT.items() for name in names]
-tabled([(section, v.claim.id, *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
-        for section, v in verdicts], ["section", "claim", "stated", "computed", "verdict"])
-
-# %%
-for section, v in verdicts:
-    print(f"{section}. {v.claim.name}: {v.claim.says}\n   {v.verdict}: {v.explanation}\n")
+# %% [markdown]
+# **Next:** [05_auditing](05_auditing.ipynb) builds attacks from nothing: how much of epsilon can an attacker show?
