@@ -16,7 +16,7 @@
 # - say what a pilot run and further seeds cost, when all are published.
 #
 # - **Time** 30 seconds to run on one core, 30 minutes to read
-# - **Memory** 400 MB
+# - **Memory** 430 MB
 # - **Needs** [03_dp_cgan](03_dp_cgan.ipynb), which takes the algorithm apart and repairs its charge; no download, no GPU
 # - **Sources** Torkzadehmahani, Kairouz and Paten, CVPR Workshops 2019, and their public code; our stored runs on MNIST
 
@@ -40,10 +40,11 @@ def claims_table(verdicts):
     """What is said, what was stated and what we compute; the reasons below."""
     rows = []
     for v in verdicts:
-        numbers = [v.claim.shown(x, ",.0f" if (x or 0) >= 1e4 else ".4g") for x in (v.claim.stated, v.computed)]
-        rows.append((v.claim.name, v.claim.says, *numbers, v.verdict))
+        shown = [v.claim.shown(x, ",.0f" if (x or 0) >= 1e4 else ".4g") for x in (v.claim.stated, v.computed)]
+        unbroken = [x.replace("-", "\N{NON-BREAKING HYPHEN}") for x in shown]
+        rows.append((v.claim.name, v.claim.says, *unbroken, v.verdict))
     found = tabled(rows, ["claim", "what is said", "stated", "computed", "verdict"])
-    return found._replace(notes=[f"{v.claim.name}: {v.explanation}" for v in verdicts])
+    return found._replace(notes=[f"{v.claim.name}: {v.explanation}".replace("`", "") for v in verdicts])
 
 
 # %% [markdown]
