@@ -496,10 +496,10 @@ ABOUT = {1: ("clip-after-mean", "beaulieu-jones-noise-c-squared"),
 
 # %%
 verdicts = [(section, check(claims[name])) for section, names in ABOUT.items() for name in names]
-found = tabled([(f"{section} {v.claim.name}", v.claim.says.replace("`", ""),
+found = tabled([(f"{section} {v.claim.name}", v.claim.says.replace("\N{GRAVE ACCENT}", ""),
                  *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
                 for section, v in verdicts], ["section and claim", "what is said", "stated", "computed", "verdict"])
-found._replace(notes=[f"{k} {v.claim.name}: {v.explanation}".replace("`", "") for k, v in verdicts])
+found._replace(notes=[f"{k} {v.claim.name}: {v.explanation}".replace("\N{GRAVE ACCENT}", "") for k, v in verdicts])
 
 # %% [markdown]
 # ## Your turn

@@ -44,7 +44,7 @@ def claims_table(verdicts):
         unbroken = [x.replace("-", "\N{NON-BREAKING HYPHEN}") for x in shown]
         rows.append((v.claim.name, v.claim.says, *unbroken, v.verdict))
     found = tabled(rows, ["claim", "what is said", "stated", "computed", "verdict"])
-    return found._replace(notes=[f"{v.claim.name}: {v.explanation}".replace("`", "") for v in verdicts])
+    return found._replace(notes=[f"{v.claim.name}: {v.explanation}".replace("\N{GRAVE ACCENT}", "") for v in verdicts])
 
 
 # %% [markdown]
