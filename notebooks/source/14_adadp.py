@@ -9,34 +9,33 @@
 # %% [markdown]
 # # AdaDP: should the noise follow the gradient?
 #
-# > **You will** share out noise over two coordinates in three ways at one price, and find out which keeps a
-# > gradient's direction; check a theorem's example three times; train each reading of an algorithm that the text
-# > leaves open; catch the one record that its noise gives away; and see why the obvious repair runs away.
-# > **Time** 60 seconds to run on two cores, 40 minutes to read. **Memory** 880 MB. **Needs** nothing: the digits come with scikit-learn.
-# > **Source** Xu, Shi, Liu, Zhao and Chen, "An Adaptive and Fast Convergent Approach to Differentially Private
-# > Deep Learning", INFOCOM 2020 (2019 as a preprint). It has no public code.
+# **You will be able to**
 #
-# DP-SGD gives every coordinate of a gradient the same noise: the weight that moves by 0.001 and the weight that
-# moves by 1. The paper proposes noise that *follows the gradient*: clip each coordinate by itself, at a bound
-# that is learned from its own past, and give it noise in proportion to that bound. With a learning rate that
-# adapts in the same way (RMSProp), it reports half the privacy cost of DP-SGD at equal accuracy.
+# - compute what noise of any shape costs, and tell which shape keeps a gradient's direction best
+# - find the one record that AdaDP's noise gives away, and say why no epsilon covers it
+# - tell apart what may steer the next step's noise and what may not, and compute when a repair runs away
 #
-# Its networks are classifiers, and this kit is about GANs. But a private GAN's discriminator is a classifier
-# too, trained by the same kind of step: how to share out a step's noise is the same question for both.
-# (*Sensitivity*, *noise multiplier* and *add-remove* are introduced in [00_start_here](00_start_here.ipynb), *RDP*
-# and *PLD* in [01_accountants](01_accountants.ipynb).)
+# - **Time** 60 seconds to run on two cores, 30 minutes to read
+# - **Memory** 880 MB
+# - **Needs** [01_accountants](01_accountants.ipynb); the digits come with scikit-learn: no download, no GPU
+# - **Source** Xu, Shi, Liu, Zhao and Chen, "An Adaptive and Fast Convergent Approach to Differentially Private Deep Learning", INFOCOM 2020 (preprint 2019). It has no public code.
+#
+# DP-SGD gives every coordinate of a gradient the same noise. AdaDP's noise *follows the gradient*: it clips each
+# coordinate separately, at a bound learned from that coordinate's past, and adds noise in proportion to the bound.
+# With a learning rate that adapts in the same way (RMSProp), the paper reports half the privacy cost of DP-SGD at
+# equal accuracy. Its networks are classifiers, and so is a private GAN's discriminator.
 #
 # ## 1. One price, three shapes
 #
 # A query has two coordinates. One record moves the first by up to $s_1 = 12$ and the second by up to
-# $s_2 = 6$. We may add noise of deviation $\sigma_1$ to the first and $\sigma_2$ to the second.
+# $s_2 = 6$. We add noise of deviation $\sigma_1$ to the first and $\sigma_2$ to the second.
 #
 # > **Lemma 1.** With $\sum_i s_i^2 / \sigma_i^2 \le 1 / \sigma_*^2$, the release is as private as a query of
 # > sensitivity 1 with noise $\sigma_*$.
 #
-# The paper calls the sum $H$, and gives three ways to spend $1 / \sigma_*^2 = 1$ of it: noise in proportion to
-# the sensitivity (*adaptive*), the same noise for both (*uniform*, as in DP-SGD), and more noise where the
-# sensitivity is small (*inverse*, which it says is what the rival DpOpt tends to).
+# The paper calls the sum $H$, and spends $1 / \sigma_*^2 = 1$ of it in three ways: noise in proportion to the
+# sensitivity (*adaptive*), the same for both (*uniform*, as in DP-SGD), or more where the sensitivity is small
+# (*inverse*, which it ascribes to the rival DpOpt).
 
 # %%
 from dpkit.papers.adadp import example
@@ -45,13 +44,12 @@ s = example.SENSITIVITIES
 for name, noise in example.PRINTED.items():
     used = example.privacy_used(s, noise)
     spent = example.price(s, noise, delta=1e-5)
-    print(f"{name:9} noise {noise}: H {used:.4f}, epsilon {spent.epsilon:.4f} at delta {spent.delta}")
+    print(f"{name:9} noise {noise}: H {used:.4f}, epsilon {spent.epsilon:.4f} at delta 1e-5")
 print(spent.adjacency, "by", spent.method)
 
 # %% [markdown]
-# All three keep the promise, with a little to spare. **Check it a second way.** The proof says that the privacy
-# loss is normal, with mean $H/2$ and variance $H$. Draw noise, and compute how much more probable the noisy
-# value is with the record than without:
+# All three keep the promise. **Check it a second way.** By the proof, the privacy loss is normal
+# with mean $H/2$ and variance $H$. Draw noise, and compute the loss:
 
 # %%
 import numpy as np
@@ -63,13 +61,12 @@ for name, noise in example.PRINTED.items():
     print(f"{name:9} mean {loss.mean():.3f}, variance {loss.var():.3f}")
 
 # %% [markdown]
-# Means of a half and variances of one, near enough. The noise was rounded upwards, each shape by another
-# amount, so we bring all three to exactly $H = 1$. Then they cost the same, and one question is left: which
-# noise does the least harm?
+# Means of a half and variances of one, as they should be. The paper rounds each noise upwards by another amount;
+# at exactly $H = 1$ all three cost the same. Which one does the least harm?
 #
-# The paper measures harm by the direction. It takes the value $f = (10, 5)$ and averages, over 10,000 draws, the
-# cosine between $f$ and $f$ plus noise. It prints 0.52, 0.36 and 0.28 and concludes that coordinates with a
-# larger sensitivity tolerate larger noise. Everything after builds on that. What do you expect to find?
+# The paper measures harm by direction: the mean cosine between the value $f = (10, 5)$ and $f$ plus noise, over
+# 10,000 draws. It concludes from its three that coordinates with a larger sensitivity tolerate more noise; all else
+# builds on that. What do you expect?
 
 # %%
 for name, noise in example.PRINTED.items():
@@ -80,48 +77,70 @@ for name, noise in example.PRINTED.items():
           f"{drawn.standard_error:.3f}, exact {exact[0]:.4f}, at H = 1 {exact[1]:.4f}")
 
 # %% [markdown]
-# *Exact* is an integral, *drawn* an average, so the two check each other. They agree with each other and
-# not with the print; and the order is another one: *uniform* noise keeps the direction best of the three. The
-# difference is small, but it is no accident of sampling.
+# *Exact* is an integral, *drawn* an average. They agree with each other and not with the printed values, and the
+# order differs too: *uniform* noise keeps the direction best.
 #
-# Why? Look at the total variance $\sigma_1^2 + \sigma_2^2$. For adaptive noise it is
-# $\sigma_*^2\, m \sum s_i^2$ (with $m$ coordinates), and for uniform noise it is the same. Adaptive noise is
-# not *less* noise, it is the same amount, turned towards the sensitive coordinates. The least is noise in
-# proportion to the *square root* of the sensitivity, as Cauchy and Schwarz would have it:
+# Why? Adaptive noise has the total variance $\sigma_*^2\, m \sum s_i^2$, with $m$ coordinates, and uniform noise has
+# the same. Adaptive noise is not *less* noise, only turned towards the sensitive coordinates. By Cauchy and
+# Schwarz, noise in proportion to the *square root* of the sensitivity has the least variance:
 
 # %%
-for name, power in example.POWERS.items():
-    noise = example.shaped(s, power=power, noise_multiplier=1.0)
+def shape(power):
+    """Noise in proportion to a power of the sensitivities, at H = 1."""
+    return example.shaped(s, power=power, noise_multiplier=1.0)
+
+
+shapes = {name: shape(power) for name, power in example.POWERS.items()}
+for name, noise in shapes.items():
     cosine = example.exact_mean_cosine(example.VALUES, noise)
-    print(f"{name:11} s^{power:+.1f}: variance {sum(np.square(noise)):5.1f}, cosine {cosine:.4f}")
+    print(f"{name:11} s^{example.POWERS[name]:+.1f}: variance {sum(np.square(noise)):5.1f}, cosine {cosine:.4f}")
+
+# %% tags=["hide-input"]
+from matplotlib.patches import Ellipse
+
+from dpkit.common import plots
+
+drawn, (left, right) = plots.figure(width=9.4, height=4, panels=2)
+hues = dict(zip(shapes, (*plots.COLOURS[:3], "black"), strict=True))
+for name, (first, second) in shapes.items():
+    left.add_patch(Ellipse(example.VALUES, 2 * first, 2 * second, fill=False, edgecolor=hues[name], lw=1.8))
+left.annotate("", example.VALUES, (0, 0), arrowprops={"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0})
+left.set(xlim=(-17, 37), ylim=(-21, 31), aspect="equal", xlabel="coordinate 1", ylabel="coordinate 2")
+powers = np.linspace(-1.5, 2, 36)
+
+# %% tags=["hide-input"]
+right.plot(powers, [example.exact_mean_cosine(example.VALUES, shape(p)) for p in powers.tolist()], color="0.6")
+for name, power in example.POWERS.items():
+    cosine = example.exact_mean_cosine(example.VALUES, shapes[name])
+    right.plot(power, cosine, "o", color=hues[name])
+    offset, side = ((6, 4), "left") if power >= 0.5 else ((-6, 4), "right")
+    plots.note(right, name, (power, cosine), offset, color=hues[name], ha=side, bbox=None)
+right.set(xlabel="noise in proportion to s to this power", ylabel="mean cosine with the value", ylim=(0.35, 0.5))
+plots.picture(drawn, "The price is fixed, the shape is free: at epsilon 4.38, noise like the square root of the "
+              "sensitivity keeps the direction best. Left: the value (arrow), one standard deviation of each noise; "
+              "right: the mean cosine by power, best at 0.43.")
 
 # %% [markdown]
-# Is uniform always better than adaptive, then? No: it depends on where the value lies and how long it is.
-# Guess before you move: with a value five times as long, (50, 25), which noise would you choose? And with a
-# value of (5, 10)?
+# Is uniform always better than adaptive? Guess: with a value five times as long, (50, 25), which noise would you
+# choose? And with (5, 10)?
 
 # %%
-from dpkit.course.explorers import NoiseShapes
+from dpkit.common.show import tabled
 
-NoiseShapes()
-
-# %%
-for value in ((10, 5), (20, 10), (30, 15), (50, 25), (5, 10)):
-    shapes = {n: example.shaped(s, power=p, noise_multiplier=1.0) for n, p in example.POWERS.items()}
-    cosines = {n: example.exact_mean_cosine(value, noise) for n, noise in shapes.items()}
-    told = ", ".join(f"{n} {c:.4f}" for n, c in cosines.items())
-    print(f"f = {value}: {told}")
+asked = ((10, 5), (20, 10), (30, 15), (50, 25), (5, 10))
+tabled([{"value": str(value)} | {name: example.exact_mean_cosine(value, noise) for name, noise in shapes.items()}
+        for value in asked], digits=4)
 
 # %% [markdown]
 # A value that stands out from its noise prefers the adaptive shape; so does one that is large where a record
-# moves little. A value that drowns in its noise does not, and single steps of private training mostly do
-# drown. So the example does not settle the matter. Training has to.
+# moves little. In private
+# training most steps drown in their noise instead. Only training can settle the matter.
 #
 # ## 2. What the theorem charges
 #
-# Theorem 1 adds up $T$ steps on lots of $L$ records out of $N$. Its example has $L = 600$, $N = 60{,}000$,
-# $\sigma_* = 0.9$ and 1,800 steps, and says: best order 6, $\varepsilon = 4.0$ at $\delta = 10^{-5}$. Compute it as
-# it is printed, and as Algorithm 1 samples, where each record enters a lot with probability $q = L/N$:
+# Theorem 1 adds up $T$ steps on lots of $L$ records out of $N$. Its example, $L = 600$, $N = 60{,}000$,
+# $\sigma_* = 0.9$ and 1,800 steps, states best order 6 and $\varepsilon = 4.0$ at $\delta = 10^{-5}$. Compute
+# it as printed, and as Algorithm 1 samples, by Poisson lots of rate $q = L/N$:
 
 # %%
 from dpkit.papers.adadp.theorems import ORDERS, Theorem1
@@ -141,41 +160,38 @@ print(f"lots of a fixed size, certified: {fixed.lower:.4f} to {fixed.epsilon:.4f
 
 # %% [markdown]
 # The theorem does not give 4.0; the algorithm's own sampling does, at order 6. Theorem 1 is for lots of a *fixed*
-# size and one record *replaced* by another, whose gradient is $C$ away at most. For those a certified accountant
-# proves less than 4.0 as well: the number is right for both samplings, and it is the theorem that charges too much.
-# (Two gradients clipped at $C$ can be $2C$ apart. Then Theorem 1's epsilon is more than 24.) Along the run:
+# size and one record *replaced* by another, whose gradient is at most $C$ away. For those, too, a certified
+# accountant proves less than 4.0: the number is right for both samplings, and the theorem charges too much. (Two
+# gradients clipped at $C$ can be $2C$ apart. Then Theorem 1's epsilon is more than 24.)
 
 # %%
-from dpkit.common import plots
-
 steps = [100, 200, 400, 800, 1200, 1800]
 charge, z = Theorem1(0.9, sample_rate=0.01), SampledGaussian(0.9, 0.01)
 curves = {
-    "Theorem 1": [charge.epsilon(n, delta=1e-5).epsilon for n in steps],
+    "Theorem 1, charged": [charge.epsilon(n, delta=1e-5).epsilon for n in steps],
     "Poisson, RDP": [rdp.epsilon([Release(z, n)], delta=1e-5, conversion="classic",
                                  orders=ORDERS).epsilon for n in steps],
     "Poisson, certified": [pld.epsilon([Release(z, n)], delta=1e-5).epsilon for n in steps],
 }
 
-# %%
+# %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(width=6.4, height=3.2)
 shown = {name: (steps, values) for name, values in curves.items()}
 plots.lines(ax, shown, x="steps", y="epsilon at delta 1e-5")
 ax.set_ylim(0)
 ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in curves.items())
 print("after 1,800 steps:", ends)
-plots.picture(drawn, f"Epsilon rises with the number of steps; after 1,800 of them: {ends}.")
+plots.picture(drawn, f"Theorem 1 charges more than twice what is proven, all along the run. After 1,800 steps: {ends}.")
 
 # %% [markdown]
-# One more point about neighbours. A coordinate clipped to $[-s_i, s_i]$ moves by $s_i$ if a record is *added or
-# removed*, but by up to $2 s_i$ if it is *replaced*. The paper's data sets "differ in only one record", which can
-# mean either. From here on everything is add-remove, with Poisson lots, as in Algorithm 1's line 3.
+# The paper's data sets "differ in only one record". A coordinate clipped to $[-s_i, s_i]$ moves by $s_i$ if that
+# record is *added or removed*, but by up to $2 s_i$ if it is *replaced*. From here on everything is add-remove.
 #
 # ## 3. A race on Beale's function
 #
-# The second experiment of the paper walks down Beale's function for 150 steps, with noise and without, and
-# reports how far the noise drives each method from its own course: 0.21 for AdaDP and 0.90 for DP-SGD. Its last
-# term is printed with the exponent 3 instead of 2:
+# The paper's second experiment walks down Beale's function for 150 steps, with noise and without, and
+# reports how far the noise drives each method from its own course: 0.21 for AdaDP and 0.90 for DP-SGD. The
+# function's last term is printed with the exponent 3 instead of 2:
 
 # %%
 from dpkit.papers.adadp.trajectories import BEALE, BEALE_AS_PRINTED
@@ -185,9 +201,9 @@ for name, place in (("at its minimum", (3.0, 0.5)), ("in a corner", (4.5, -4.5))
     print(f"{name} {place}: {usual:.0f} as usual, {printed:.0f} as printed")
 
 # %% [markdown]
-# A cube has no minimum: down there the function falls for ever. That is a slip of the pen, probably. More of an
-# obstacle: start, learning rate, noise level and clip norm are not printed. So declare some, and run both
-# methods, each with the same noise. (*Noise-free* means the same run with $\sigma_* = 0$.)
+# A cube has no minimum: down there the function falls for ever, probably a misprint. What matters more: start,
+# learning rate, noise level and clip norm are not printed. So we declare some, and run both methods with the
+# same noise.
 
 # %%
 from dpkit.papers.adadp import trajectories
@@ -202,7 +218,6 @@ for rate, noise in ((0.003, 1.0), (0.03, 1.0), (0.03, 3.0), (0.1, 1.0), (0.1, 3.
     told = ", ".join(f"{name} {distance:.3f}" for name, distance in found.items())
     print(f"rate {rate:5}, noise {noise}: {told}")
 
-
 # %%
 def path(walk, rate, noise):
     """The start and the 150 places after it, (151, 2), at clip norm 1."""
@@ -215,47 +230,55 @@ paths = {(name, rate, noise): path(walk, rate, noise)
 for (name, rate, noise), places in paths.items():
     print(f"{name:6} rate {rate:4}, noise {noise}: ends at ({places[-1, 0]:.2f}, {places[-1, 1]:.2f})")
 
-# %%
+# %% tags=["hide-input"]
 drawn, axes = plots.figure(width=8.6, height=3.8, panels=2)
 x, y = np.meshgrid(np.linspace(-1, 8.5, 191), np.linspace(-1.6, 1.9, 141))
 for ax, rate in zip(axes, (0.03, 0.1), strict=True):
     ax.contour(x, y, np.log1p(BEALE.value(x, y)), levels=16, colors="0.87", linewidths=0.7)
     for name, colour in zip(methods, plots.COLOURS, strict=False):
         ax.plot(*paths[name, rate, 3.0].T, color=colour, linewidth=1, label=f"{name}, noise 3")
-        ax.plot(*paths[name, rate, 0.0].T, color="black", linewidth=1.6, linestyle=":")
+        ax.plot(*paths[name, rate, 0.0].T, color="black", linewidth=1.6, linestyle=":",
+                label="noise-free" if name == "AdaDP" else None)
     ax.plot(3, 0.5, "*", color=plots.COLOURS[2], markersize=11, zorder=3)
-    ax.set_title(f"rate {rate:g} (dotted: noise-free)", fontsize=10)
 
-# %%
+# %% tags=["hide-input"]
+for ax, rate in zip(axes, (0.03, 0.1), strict=True):
+    ax.set_title(f"learning rate {rate:g}", fontsize=10)
+    ax.set(xlabel="x", ylabel="y")
 axes[0].legend(fontsize=9, frameon=False, loc="lower right")
-plots.picture(drawn, "Beale's function from (1, 1), 150 steps at clip norm 1. At rate 0.03 the noise drives "
-              "AdaDP further from its course, at rate 0.1 DP-SGD, out to x = 8. The star is the minimum.")
+plots.picture(drawn, "Which method stays closer to its course depends on the learning rate. At 0.03 the noise drives "
+              "AdaDP further away, at 0.1 DP-SGD, out to x = 8. Beale's function from (1, 1), 150 steps at clip "
+              "norm 1; the star is the minimum.")
 
 # %% [markdown]
-# The distance compares the paths step by step. At rate 0.03 AdaDP's noisy path lies near its course, but lags
-# behind: its own noise enters the size that RMSProp divides by. So who stays closer depends on what is not
-# printed. The kit stores the distances over a declared grid of 1,920
-# settings, and what they say of the paper's two numbers:
+# AdaDP's noisy path lags behind at rate 0.03, because its own noise enters the size that RMSProp divides by. The kit
+# stores the distances over a declared grid of 1,920 settings. What they say of the paper's two numbers:
 
 # %%
 from dpkit.papers import adadp as paper
 from dpkit.papers.claims import check
 
 claims = {claim.id.split("/")[1]: claim for claim in paper.CLAIMS}
-for name in ("beale-adadp", "beale-dpsgd"):
-    print(f"{name}, {check(claims[name]).verdict}: {check(claims[name]).explanation}\n")
+
+
+def explained(*names):
+    """A table of claims with their verdicts and explanations."""
+    found = [check(claims[name]) for name in names]
+    return tabled([(v.claim.name, v.verdict, v.explanation) for v in found], ["claim", "verdict", "why"])
+
+
+explained("beale-adadp", "beale-dpsgd")
 
 # %% [markdown]
 # ## 4. Algorithm 1, and what its text leaves open
 #
 # Algorithm 1 keeps a history $E'_i$ of each coordinate's squared gradient. Once its variance over coordinates
-# exceeds $G$, each example's gradient is clipped to $\pm s_i$ with $s_i = \beta \sqrt{E'_i}$ (*local*
-# clipping), and the noise has the deviation $\sigma_* \sqrt{m}\, s_i$; before that, clipping is DP-SGD's. Here is
-# the listing in our words, with its line numbers, and below it the step's code, whose comments name the lines:
+# exceeds $G$, clipping and noise go by coordinate (*local* clipping); before that they are DP-SGD's. The listing
+# in our words:
 #
 # | line | what happens |
 # |---|---|
-# | 3 to 5 | draw a lot, each record with probability $L / N$; the gradient $g_t(x)$ of each |
+# | 3 to 5 | draw a lot, each record with probability $L / N$; compute the gradient $g_t(x)$ of each |
 # | 7 | is the variance over coordinates of the history's roots above $G$? |
 # | 9, 10 | if so, clip coordinate $i$ to $\pm s_i = \pm\beta \sqrt{E'_i}$ |
 # | 12, 13 | and give it noise of deviation $\sigma_i = \sigma_* \sqrt{m}\, s_i$ |
@@ -263,6 +286,8 @@ for name in ("beale-adadp", "beale-dpsgd"):
 # | 22 | $E$: a history of the squares of *noised* gradients, for the learning rate |
 # | 23 | $E'$: a history of the squares of gradients *without noise*, for clipping and noise |
 # | 25, 26 | divide by $\sqrt{E + \epsilon_0}$, average over the lot, take the step |
+#
+# The step's code names these lines:
 
 # %%
 from dpkit.course.step_source import step_source
@@ -271,8 +296,7 @@ from dpkit.papers.adadp.noise_shapes import RawHistory
 step_source(paper.step, RawHistory.now, RawHistory.switched, RawHistory.see)
 
 # %% [markdown]
-# (`train` draws the lot, line 3. The last three are methods of the model's `shape`; `super()` is DP-SGD's clipping
-# at $C$, and `update` is torch's RMSProp, which keeps $E$.)
+# (`super()` is DP-SGD's clipping at $C$, and `update` is torch's RMSProp, which keeps $E$.)
 #
 # | the paper | the kit | below |
 # |---|---|---|
@@ -281,16 +305,15 @@ step_source(paper.step, RawHistory.now, RawHistory.switched, RawHistory.see)
 # | $C$, $\beta$, $G$, $\gamma'$ | in `noise`: `Published(...)` | as in the paper |
 # | $\gamma$ | `decay` of `RmsProp`, which is $1 - \gamma$ | 0.9, so $\gamma = 0.1$ |
 #
-# Four things are open, and each changes the noise by a large factor:
+# Besides the neighbours (section 2), three things are open, and each changes the noise by a large factor:
 #
-# | | readings |
+# | question | readings |
 # |---|---|
 # | whose gradient enters the history? | the lot's *mean*, its *sum*, or each *example*'s |
-# | what is noised? | the lot's *sum*, once (line 26 averages after), or each *example* (lines 10 to 13 say $g_t(x)$) |
+# | where is noise added? | to the lot's *sum*, once (line 26), or to each *example* (lines 10 to 13 say $g_t(x)$) |
 # | whose variance is compared with $G$? | that of $\sqrt{E'}$ (line 7: *root*) or of $E'$ (the text: *square*) |
-# | which neighbours? | see section 2 |
 #
-# The kit has all of them as settings. The network here is small, 784-30-10, for scikit-learn's digits.
+# All are settings of the kit. The network here is small, 784-30-10, for scikit-learn's digits.
 
 # %%
 from dataclasses import replace
@@ -316,15 +339,15 @@ ledger = published.as_if_public(public_size=1437, steps=80)
 print(f"charged (Theorem 1) {published.charged(public_size=1437, steps=80):.3f}")
 print(f"if the history were public {pld.epsilon(ledger, delta=1e-5).epsilon:.3f}")
 own = pld.epsilon(published.ledger(public_size=1437, steps=80), delta=1e-5)
-print(f"proven {own.epsilon}, delta {own.delta:g}, {own.adjacency}")
+print(f"proven {own.epsilon}, delta 1e-5, {own.adjacency}")
 
 # %% [markdown]
 # *Proven: infinite.* Section 5 shows why.
 #
 # ### One step, piece by piece
 #
-# Take a lot of four digits. In the first step $E'$ is still 0, and clipping is global; let `paper.step` make it.
-# The second step we make ourselves, from its pieces. Lines 4 and 5, and with line 7 the rule of this step:
+# Take a lot of four digits. `paper.step` makes the first step, in which $E'$ is still 0 and clipping is global. We
+# make the second one ourselves: lines 4 and 5, and the rule by line 7.
 
 # %%
 from tqdm.auto import tqdm
@@ -349,7 +372,7 @@ for (name, _), norms in zip(model.net.net.named_parameters(), gradients.norms(),
     print(f"{name:8} norm of each example's gradient", norms.numpy().round(3))
 
 # %% [markdown]
-# Next come the bounds $s_i$ and the deviations $\sigma_i$, one for each weight, and the noisy sum:
+# Next come the bounds $s_i$, the deviations $\sigma_i$ and the noisy sum (norms over each tensor):
 
 # %%
 rule, stds = model.shape.now()  # lines 9, 12
@@ -363,10 +386,9 @@ for name, g, *rest in zip(names, each, rule.bounds, stds, sums, noisy, strict=Tr
 print(f"coordinates that are released, m: {rule.coordinates:,}")
 
 # %% [markdown]
-# These are norms over a tensor. The deviation is $\sigma_* \sqrt{m}$ times the bound in every coordinate, here
-# 157 times. The other coordinates, such as weights of pixels without ink, have $s_i = \sigma_i = 0$ (section 5
-# comes back to them). What is left is line 23, which squares the lot's *raw* mean gradient, and the update. **Check
-# it a second way**: `paper.step` makes both steps of a second network, with the same seeds.
+# In every coordinate the deviation is $\sigma_* \sqrt{m}$ times the bound, here 157 times. Coordinates outside $m$,
+# such as weights of pixels without ink, have $s_i = \sigma_i = 0$ (section 5). What remains is line 23, which
+# squares the lot's *raw* mean gradient, and the update. **Check it a second way** with `paper.step`:
 
 # %%
 model.shape.see(noisy, lambda of: [g.mean(0).square() for g in each])  # line 23
@@ -383,9 +405,8 @@ print(f"all {sum(p.numel() for p in model.net.parameters()):,} weights and their
 # %% [markdown]
 # ### Each reading, trained
 #
-# Now train each reading for 80 steps on the same lots, with DP-SGD and its *AdaL*, which is DP-SGD's noise with
+# Train each reading for 80 steps on the same lots, with DP-SGD and *AdaL*, which is DP-SGD's noise with
 # AdaDP's learning rate. Guess the order, then wait about half a minute.
-
 
 # %%
 def trained(settings, steps=80):
@@ -397,7 +418,6 @@ def trained(settings, steps=80):
     for _ in tqdm(run, total=steps, leave=False):
         pass
     return model, before, paper.accuracy(model.net.net, *asked)
-
 
 # %%
 readings = {
@@ -418,15 +438,14 @@ shape = models["variance of squares"][0].shape
 print("variance of squares, clipped locally:", shape.switched())
 
 # %% [markdown]
-# Three observations. With the variance *of squares* nothing is ever clipped locally at this size: it is AdaL.
-# With noise on examples there is $\sqrt{240}$ times as much noise, and nothing is learned. And the listing
-# learns, but far less than DP-SGD with the same $\sigma_*$ on the same lots. Where is it lost?
+# With the variance *of squares* nothing is ever clipped locally at this size: it is AdaL. Noise on examples is
+# $\sqrt{240}$ times as much, and nothing is learned. The listing learns, but far less than DP-SGD with the same
+# $\sigma_*$. Where is it lost?
 #
-# **Check it a second way**, by the paper's own measure, the cosine. Take AdaL's classifier after 20 steps and
-# one lot of 240. How well does each kind of clipping, and then of noise, keep the direction of the lot's mean
-# gradient? We even give local clipping the *right* bounds, $1.2$ times the mean gradient's own coordinates. The
-# last kind clips gradients *whole*, in units $d_i$ that follow their coordinates' size, with noise in the same
-# units (a circle in these units is an ellipse in the old ones):
+# **Check it a second way**, by the paper's own measure. After 20 steps of AdaL, how well does each kind of clipping,
+# and then of noise, keep the direction of a lot's mean gradient? Local clipping even gets the *right* bounds, $1.2$
+# times the mean gradient's own coordinates. The last kind clips gradients *whole*, in units $d_i$ that follow the
+# size of their coordinates, with noise in the same units:
 
 # %%
 model = trained(readings["AdaL"], steps=20)[0]
@@ -461,17 +480,16 @@ for name, (kept, noise) in noises.items():
     print(f"{name:19} cosine {clipped:.3f} after clipping, {noisy:.3f} after the noise")
 
 # %% [markdown]
-# Two things at once. Local *clipping* turns the gradient, since single examples are several times as long as
-# their mean, and bounds taken from the mean cut most of what they say. And *adaptive noise* is no smaller than
-# uniform noise (section 1), so it gains nothing over it; noise in proportion to the square root does, as in two
-# dimensions. Clipped whole, the direction survives, and noise that follows the gradient is twice as good as flat
-# noise. There is something in the idea, then. But all these bounds and units were read from private gradients.
+# Local *clipping* turns the gradient: single examples are several times as long as their mean, and bounds taken
+# from the mean cut most of what they say. *Adaptive noise* gains nothing over uniform noise; the square root does.
+# Clipped whole, the direction survives, and noise that follows the gradient keeps it twice as well as flat noise.
+# The idea has merit. But all these bounds and units were read from private gradients.
 #
 # ## 5. The record that gives itself away
 #
 # Lemma 1 takes $s_i$ and $\sigma_i$ as fixed. Line 23 computes them from raw gradients. Does that matter? Among
-# the 1,437 training digits a single one has ink at pixel 648. Take the data with that digit and without it, and
-# make two steps. (To keep it short both lots hold everybody.) Look only at the weights of that pixel:
+# the 1,437 training digits a single one has ink at pixel 648. Take the data with and without that digit, make two
+# steps on lots that hold every record, and look only at the weights of that pixel:
 
 # %%
 inked = (images[:, 648] > 0).nonzero().flatten().tolist()
@@ -479,7 +497,6 @@ print("digits with ink at pixel 648:", inked, "label", labels[inked].tolist())
 everyone = torch.arange(1437)
 neighbours = {"with it": everyone, "without it": everyone[everyone != inked[0]]}
 lots = {name: (images[rows], labels[rows]) for name, rows in neighbours.items()}
-
 
 # %%
 def moved(settings, lot, seed):
@@ -496,20 +513,17 @@ for name, lot in lots.items():
     print(f"{name:10}", [moved(published, lot, seed) for seed in range(1, 6)], "of 30 weights")
 
 # %% [markdown]
-# (16 of the 30 hidden units answer to this digit; the others are switched off by their ReLU.) Without the
-# record, its coordinates have a history of 0, so $s_i = \sigma_i = 0$: no noise at all. Whoever
-# sees the weights before and after knows, *with certainty*, whether the digit was there. No epsilon covers
-# that, however large $\sigma_*$ is; the claim says it in numbers:
+# Without the record, its coordinates have a history of 0, so
+# $s_i = \sigma_i = 0$: no noise at all. An attacker who sees the weights before and after knows *with certainty*
+# whether the digit was there. No epsilon covers that:
 
 # %%
-leak = check(claims["raw-history-leak"])
-print(f"stated {leak.claim.stated}, computed {leak.computed}: {leak.verdict}")
-print(leak.explanation)
+explained("raw-history-leak")
 
 # %% [markdown]
 # ## 6. The obvious repair, and why it runs away
 #
-# The obvious repair: keep the history of *noised* gradients, which costs nothing more. Multiply it out. On the
+# The obvious repair: keep the history of *noised* gradients, which costs nothing more. On the
 # lot's mean, coordinate $i$ has noise of variance
 # $(\sigma_* \sqrt{m}\, s_i / L)^2 = \sigma_*^2\, m\, \beta^2 E'_i / L^2$. So even if all gradients were 0,
 #
@@ -517,7 +531,6 @@ print(leak.explanation)
 #
 # The history feeds on its own noise. At the paper's settings ($m = 71{,}010$, $L = 600$, $\beta = 1.2$,
 # $\gamma' = 0.9$), guess whether the factor is above 1:
-
 
 # %%
 def factor(noise, coordinates=71_010, lot=600, beta=1.2, decay=0.9):
@@ -529,8 +542,8 @@ for noise in (8.0, 4.0, 2.0):
     print(f"sigma_* {noise:g}: times {factor(noise):.4f} a step, {factor(noise) ** 50:.3g} in 50 steps")
 
 # %% [markdown]
-# **Check it a second way**, by drawing the noise. An expectation may hide that a few coordinates grow and most
-# shrink, so follow the *median* coordinate, too:
+# **Check it a second way**, by drawing the noise. A few coordinates may grow and most shrink, so follow the *median*
+# too:
 
 # %%
 rng, paths = np.random.default_rng(0), {}
@@ -545,13 +558,12 @@ for noise in (8.0, 4.0, 2.0):
     print(f"sigma_* {noise:g}: first step {means[1]:.3f}, median after 50 steps {medians[-1]:.3g}")
 
 # %% [markdown]
-# The first step is the formula's, to the third digit, and the median grows, too: about twofold a step at noise
-# 8. So the bounds grow without end, clipping no longer binds, and what is left of the gradient drowns.
+# The median grows about twofold a step at noise 8. The bounds grow without end, clipping no longer binds, and what
+# is left of the gradient drowns.
 #
-# The kit has a repair of its own, in three parts. The noise's *variance* $v_i$ is public, so subtract it:
-# $\tilde g_i^2 - v_i$ is $g_i^2$ in expectation. Take from the history only the noise's *proportions*, within a
-# public range (a factor of 4 each way). And clip in the same proportions, but *whole* gradients, not coordinate
-# by coordinate: divide by the scales, clip at one norm, multiply back. Here it is with noise alone, as above:
+# The kit's repair has three parts. The noise's *variance* $v_i$ is public, so subtract it: the expectation of
+# $\tilde g_i^2 - v_i$ is $g_i^2$. Take from the history only the noise's *proportions*, within a factor of 4
+# each way. And clip *whole* gradients in these proportions. Here it is with noise alone:
 
 # %%
 from dpkit.papers.adadp.noise_shapes import ReleasedHistory
@@ -565,24 +577,24 @@ for noise in (8.0, 4.0, 2.0):
         repaired[noise].append((std.square().mean() / (noise * 4.0) ** 2).item())
         shape.see([std * torch.randn(71_010, generator=draw)], list)
 
-# %%
+# %% tags=["hide-input"]
 drawn, axes = plots.figure(width=8.6, height=3.2, panels=2)
 steps = list(range(51))
 for noise, values in repaired.items():
     print(f"sigma_* {noise:g}: times {paths[noise][0][-1]:.3g} with the obvious repair, {values[-1]:.3f} ours")
 
-# %%
-shown = {f"sigma_* {noise:g}": (steps, means) for noise, (means, _) in paths.items()}
-plots.lines(axes[0], shown, x="steps", y="mean history, from 1", y_scale="log")
-plots.lines(axes[1], {"at any noise": (steps, repaired[8.0])}, x="steps", y="variance / DP-SGD's")
+# %% tags=["hide-input"]
+shown = {f"$\\sigma_*$ {noise:g}": (steps, means) for noise, (means, _) in paths.items()}
+plots.lines(axes[0], shown, x="steps", y="mean history, relative to the start", y_scale="log")
+plots.lines(axes[1], {"repaired": (steps, repaired[8.0])}, x="steps", y="noise variance / DP-SGD's")
 axes[1].set_ylim(0)
-plots.picture(drawn, "Left, the obvious repair: the history grows without end, though no gradient is there. "
-              "Right, the kit's: the noise settles at a sixth of DP-SGD's variance.")
+plots.picture(drawn, "Fed with noise alone, the obvious repair grows without end and the kit's repair settles. Left: "
+              "the obvious repair's history, though no gradient is there. Right: the kit's noise, at any sigma_*, "
+              "settles at a sixth of DP-SGD's variance.")
 
 # %% [markdown]
-# With nothing to follow, most scales go to the least that is allowed, and the noise shrinks to a sixth of
-# DP-SGD's variance. (At noise 2 the obvious repair grows by 1.4 % a step; a short run may not show it.) This is
-# the kit's variant, not the paper's algorithm. It costs what DP-SGD costs, since all that it reads was released:
+# This is the kit's variant, not
+# the paper's algorithm. It costs what DP-SGD costs, since all that it reads was released:
 
 # %%
 from dpkit.papers.adadp.settings import Repaired
@@ -590,97 +602,87 @@ from dpkit.papers.adadp.settings import Repaired
 ours = replace(published, noise=Repaired(4.0))
 ledger = ours.ledger(public_size=1437, steps=80)
 spent, (_, before, after) = pld.epsilon(ledger, delta=1e-5), trained(ours)
-print(f"proven epsilon {spent.epsilon:.3f}, delta {spent.delta:g}, {spent.adjacency}")
+print(f"proven epsilon {spent.epsilon:.3f}, delta 1e-5, {spent.adjacency}")
 print(f"accuracy {before:.3f} before, {after:.3f} after; DP-SGD at the same price {models['DP-SGD'][2]:.3f}")
 
 # %% [markdown]
-# Private, stable, and about as good as DP-SGD at the same price. So following the gradient does no harm, if it
-# is done with care. Does it do any good?
+# About as good as DP-SGD at the same price: following the gradient does no harm, if done with care. Does it help?
 #
 # ## 7. Does noise that follows the gradient win?
 #
-# Here are stored runs on real MNIST: 60 private principal components (DP-PCA), one layer of 1,000 units, 1,000
-# steps on lots of 600. All methods get one budget, at three levels. DP-PCA has the paper's noise. The steps do
-# not (it prints 8, 4, 2): theirs is that with which both together cost 0.5, 2 or 8: proven, add-remove,
-# $\delta = 10^{-5}$. AdaDP as published proves nothing; it gets that noise *as if* its history were public.
-# Rates and clip norms are the paper's, except in the rows called *repaired* and *tuned*, and in AGD's, for which
-# it prints none. (*AGD*, of Lee and Kifer 2018, also releases a noisy choice of each step's length, and lowers the
-# noise of all later steps where no length helps; *DpOpt*, of Xiang, Yang and Li 2019, puts less noise on coordinates
-# along which the loss is steep.) Accuracy in per cent, with the range over seeds:
+# Stored runs on real MNIST: 60 private principal components (DP-PCA), one layer of 1,000 units, 1,000 steps on
+# lots of 600. All methods get one budget, at three levels.
+#
+# - *Noise.* DP-PCA has the paper's. The steps have the noise with which both together cost 0.5, 2 or 8: proven,
+#   add-remove, $\delta = 10^{-5}$ (the paper prints 8, 4, 2). AdaDP as published gets it *as if* its history were public.
+# - *Rates and clip norms* are the paper's, except in the rows *repaired* and *tuned*, and in AGD's (none printed).
+# - *AGD* (Lee and Kifer 2018) also releases a noisy choice of each step's length. *DpOpt* (Xiang, Yang and Li 2019)
+#   adds less noise where the loss is steep.
+#
+# Accuracy in per cent, with the range over seeds:
 
 # %%
-from dpkit.common.show import tabled
 from dpkit.papers.adadp import tables
 from dpkit.papers.experiments import store
 
 
-def told(spread):
+def ranged(spread):
     """A mean over seeds with its range; blank where nothing is stored."""
     ends = f" ({spread['lowest']:.1f} to {spread['highest']:.1f})" if spread["seeds"] > 1 else ""
     return "" if spread["mean"] is None else f"{spread['mean']:.1f}{ends}"
 
-
 # %%
 mnist = store.load("adadp", "figure_2")
 rows = tables.levels(mnist)
-tabled([{"method": row["method"]} | {e: told(row[e]) for e in row if e != "method"} for row in rows])
+tabled([{"method": row["method"]} | {e: ranged(row[e]) for e in row if e != "method"} for row in rows])
 
 # %% [markdown]
-# Before you read on: the paper prints a lead of AdaDP over DP-SGD of 5.9, 2.7 and 1.0 points. Whose lead is it
-# here?
-
-# %%
-for level in ("0.5", "2", "8"):
-    means = {row["method"]: row[level]["mean"] for row in rows if row[level]["mean"] is not None}
-    order = sorted(means, key=lambda name: -means[name])
-    print(f"epsilon {level}:", "; ".join(f"{means[name]:.1f} {name}" for name in order))
+# The leads of AdaDP in points, as the paper prints them and here:
 
 # %%
 tabled(tables.gains(mnist), digits=1)
 
-# %%
+# %% tags=["hide-input"]
 names = {"adadp": "AdaDP", "repaired": "repaired", "dpsgd": "DP-SGD", "dpsgd-tuned": "DP-SGD, tuned"}
 curves = tables.curves(mnist, [f"{key}-0.5" for key in names])
 drawn, (ax,) = plots.figure(width=6.8, height=3.4)
 shown = {names[key.rsplit("-", 1)[0]]: curve for key, curve in curves.items()}
-plots.lines(ax, shown, x="steps", y="accuracy on test images")
+plots.lines(ax, shown, x="steps", y="accuracy on test images (share)")
 ends = ", ".join(f"{name} {ys[-1]:.3f}" for name, (_, ys) in shown.items())
 print("after the last step:", ends)
-plots.picture(drawn, f"Accuracy along the first seed's runs at epsilon 0.5, not at the paper's noise; at the end {ends}.")
+plots.picture(drawn, "At epsilon 0.5 AdaDP as published stays behind DP-SGD all along the run. First seed's "
+              f"runs, not at the paper's noise; at the end {ends}.")
 
 # %% [markdown]
-# The readings of section 4 on MNIST, after 300 steps at the first level's noise (*listing* is Algorithm 1 as it
-# stands, which the rows above use):
+# The readings of section 4 on MNIST at the first level's noise (*listing* is used in the rows above):
 
-# %%
+# %% tags=["hide-input"]
 readings = store.load("adadp", "readings")
 order = ("switch-by-square", "history-example", "listing", "noise-on-examples", "history-sum")
-curves = tables.curves(readings, order)
+words = ("variance of squares", "history of examples", "the listing", "noise on examples", "history of the sum")
+curves = dict(zip(words, tables.curves(readings, order).values(), strict=True))
 drawn, (ax,) = plots.figure(width=6.8, height=3.4)
-plots.lines(ax, curves, x="steps", y="accuracy on test images")
+plots.lines(ax, curves, x="steps", y="accuracy on test images (share)")
 ends = ", ".join(f"{name} {ys[-1]:.3f}" for name, (_, ys) in curves.items())
 print("after 300 steps:", ends)
-plots.picture(drawn, f"Accuracy of the readings along 300 steps, one run each: {ends}.")
+plots.picture(drawn, f"Two of the five readings cannot train at all. One run each, 300 steps: {ends}.")
 
 # %% [markdown]
-# Two of them cannot train at all: the history of the sum, whose bounds are 600 times as large, and noise on each
-# example. That leaves three; we take the listing's.
-
-# %% [markdown]
+# The history of the sum has bounds 600 times as large, and noise on each example drowns it.
+#
 # On CIFAR-10, 250 lots of 2,000 train three connected layers behind frozen convolutions, one run each. There
 # AdaDP as published learns least, and none of the nine printed gains is left. But this is not the paper's setting:
 # all layers are clipped at 3 (the paper: 3, and 6 for the softmax layer), and the convolutions learned from 10,000
-# images of CIFAR-10 (the paper: CIFAR-100). (The kit's own settings were set by hand here, and DP-SGD's poorly so
-# at epsilon 0.5.)
+# images of CIFAR-10 (the paper: CIFAR-100). (Our own settings were chosen by hand, DP-SGD's poorly at epsilon 0.5.)
 
 # %%
 cifar = tables.levels(store.load("adadp", "figure_3"))
-tabled([{"method": row["method"]} | {e: told(row[e]) for e in row if e != "method"} for row in cifar])
+tabled([{"method": row["method"]} | {e: ranged(row[e]) for e in row if e != "method"} for row in cifar])
 
 # %% [markdown]
 # Figure 4 takes AdaDP apart: its learning rate alone (*AdaL*: DP-SGD's noise) and its noise alone (*AdaN*: a
-# constant rate). The paper finds AdaN the better of the two. It also shows that the history follows the
-# gradient, and that both shrink between steps 100 and 1,000:
+# constant rate), and finds AdaN the better. It also shows that the history follows the gradient, and that both
+# shrink between steps 100 and 1,000:
 
 # %%
 from dpkit.papers.experiments.store import values
@@ -696,35 +698,31 @@ rows = [{"step": step, "of": titles[what]} | {f"{float(q):.0%}": f"{x:.3g}" for 
 tabled(rows)
 
 # %% [markdown]
-# (Quantiles over all 71,010 coordinates, in the first seed's run; DP-SGD's noise is 10.5 on each of them.) The
-# history does follow the gradient, at the median to a factor of two, and both shrink, at the median and above. At
-# the paper's noise of 8, three times ours, a tenth of the coordinates would have a noise above 16 at step 100 and
-# above 8 at step 1,000: about what its Figure 4 (d) shows. But of the two halves it
-# is the learning rate that works: AdaL is ahead of AdaDP, and AdaN is far behind. (Figure 4 (b), on CIFAR-10, was
-# not run.)
+# (Quantiles over all 71,010 coordinates, first seed; DP-SGD's noise is 10.5 on each of them.) The history does
+# follow the gradient, at the median to a factor of two, and both shrink, at the median and above. At the paper's
+# noise of 8, a tenth of the coordinates would have a noise above 16 at step 100 and above 8 at step 1,000: about
+# what its Figure 4 (d) shows. But the learning rate is the half that works: AdaL is ahead of AdaDP, AdaN far
+# behind. (We did not run Figure 4 (b), on CIFAR-10.)
 #
-# Figure 5 changes one value at a time, at epsilon 0.5. More steps at more noise cost the same, up to a limit, so
-# the noise of 2 is that of a shorter run and 3.605 that of a longer one. Larger rates, smaller lots and longer
-# runs do better than the paper's, and beta hardly matters:
+# Figure 5 changes one value at a time, at epsilon 0.5. More steps at more noise cost the same, up to a limit: noise 2
+# is a shorter run, 3.605 a longer one. Larger rates, smaller lots and longer runs do better; beta hardly matters:
 
 # %%
 tabled(tables.figure_5(store.load("adadp", "figure_5"), mnist))
 
 # %% [markdown]
-# And Table I: at which epsilon does a run first reach an accuracy? *Charged* is Theorem 1, which leaves DP-PCA
-# out; *proven* is the certified epsilon of both, as if AdaDP's history were public ($\delta = 10^{-4}$, as
-# printed). Neither charges for stopping when an accuracy is reached: here on test images; the text does not say on
-# which.
+# Table I: at which epsilon does a run first reach an accuracy? *Charged* is Theorem 1, without DP-PCA; *proven* is
+# the certified epsilon of both, as if AdaDP's history were public ($\delta = 10^{-4}$, as printed). Neither charges
+# for stopping when an accuracy is reached, here on test images. (Blank: not every run got there within
+# 2,000 steps.)
 
 # %%
 absent = {"accuracy": "CIFAR-10", "method": "all", "reached": "not run"}
 tabled([*tables.table_1(store.load("adadp", "table_1")), absent], digits=2)
 
 # %% [markdown]
-# (Blank where not every run got there within 2,000 steps; *reached* says how many did.)
-#
-# Table II is of the time of an iteration. Its seconds are of code that is not public; ratios to DP-SGD can be
-# compared (stored, one processor):
+# Table II gives the time of an iteration, of code that is not public. Ratios to DP-SGD can be compared (stored,
+# one processor):
 
 # %%
 from dpkit.common.records import read_json
@@ -733,47 +731,41 @@ from dpkit.papers.adadp import trajectories
 tabled(tables.table_2(read_json(trajectories.TIME.path)["values"]), digits=1)
 
 # %% [markdown]
-# AdaDP takes two to three times DP-SGD's time here: clipping by coordinate needs each example's gradient in full.
-# AGD and DpOpt are nowhere near the printed 20 to 50 times.
+# AdaDP takes two to three times DP-SGD's time here, since clipping by coordinate needs each example's gradient in
+# full.
 #
-# On MNIST, the plain answer: not by itself. As published, AdaDP is behind DP-SGD at epsilon 0.5, level with it at 2, and
-# ahead at 8, by about the point that the paper prints. That is the pattern of section 1: noise that follows the
-# gradient pays where there is little of it. But no guarantee covers that run. Repaired, with a guarantee, it
-# beats DP-SGD *with the paper's settings* at each level. So do DP-SGD and DP-Adam themselves, once rate and clip
-# norm are chosen with the same care, and the better of the two is level with it or ahead: DP-SGD at 0.5, and
-# DP-Adam, by less than half a point, at 2 and 8. How a step's noise is shaped matters less here than how large
-# the steps are. (Settings
-# of the rows *repaired* and *tuned* were chosen on distorted copies of scikit-learn's digits, which are public. But
-# we had looked at a first form of each method on MNIST before, one run each, and then changed the repair's
-# clipping: a look that no epsilon here charges.)
+# The answer on MNIST: not by itself. As published, AdaDP is behind DP-SGD at epsilon 0.5, level with it at 2, and
+# ahead at 8, by about the point that the paper prints: noise that follows the gradient pays where there is little
+# of it. But no guarantee covers that run. Repaired, it beats DP-SGD *with the paper's settings* at each level. So do
+# DP-SGD and DP-Adam, once rate and clip norm are chosen with the same care, and the better of the two is level with
+# it or ahead. The size of the steps matters more here than the shape of their noise.
+#
+# (Settings of the rows *repaired* and *tuned* were chosen on scikit-learn's digits, which are public. But we had seen
+# a first form of each method on MNIST, and then changed the repair's clipping: a look that no epsilon here charges.)
 #
 # ## 8. Every claim, computed
 
 # %%
 verdicts = [check(claim) for claim in paper.CLAIMS]
 rows = [
-    (v.claim.id.split("/")[1], *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
+    (v.claim.name, *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
     for v in verdicts
 ]
 tabled(rows, ["claim", "stated", "computed", "verdict"])
 
 # %%
-for name in ("moments-needs-sigma-1", "two-clip-norms", "delta-above-1-over-n"):
-    print(f"{name}: {check(claims[name]).explanation}\n")
+explained("moments-needs-sigma-1", "two-clip-norms", "delta-above-1-over-n")
 
 # %% [markdown]
-# `python -m dpkit claims --paper adadp` prints the others. Some of them are misprints, from which nothing else
-# follows: the exponent in the proof of Lemma 1 cancels in the next line, and Lemma 6 is right where Theorem 1
-# repeats it. Lemma 1 itself holds, and so do the footnote that corrects another paper, and the sums of Table I.
+# `python -m dpkit claims --paper adadp` prints the others. Some are misprints, from which nothing else follows: the
+# exponent in the proof of Lemma 1 cancels in the next line, and Lemma 6 is right where Theorem 1 repeats it.
 #
 # ## 9. Claimed, proven and measured
 #
-# **Measured.** Nobody need take a proof on trust: attack the run. The attacker here knows everything but whether one
-# record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
-# 95 % confidence (`python -m dpkit audit run adadp`; [notebook 05](05_auditing.ipynb) builds such attacks from
-# nothing). The true epsilon of a row lies between *measured* and *proven*.
-# `-`: the text states no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter
-# runs; [docs/audits.md](../docs/audits.md) says what each of them is.
+# Each row is one stored attack at 95 % confidence (`python -m dpkit audit run adadp`; [05_auditing](05_auditing.ipynb)
+# builds such attacks). The true epsilon of a row lies between *measured* and *proven*. `-`: the text states
+# no epsilon, or the code charges none. `none`: no finite epsilon is proven. Some rows are shorter runs;
+# [docs/audits.md](../docs/audits.md) describes each.
 
 # %%
 from dpkit.papers.commands.audit import table as audits
@@ -781,23 +773,7 @@ from dpkit.papers.commands.audit import table as audits
 audits("adadp")
 
 # %% [markdown]
-# ## What to take away
-#
-# Not as it is published: on MNIST, though not at the paper's noise, AdaDP reaches 88.4 % at epsilon 0.5, where
-# DP-SGD reaches 90.5 %, and 92.7 % at epsilon 8, where DP-SGD reaches 91.8 %. No finite epsilon covers these runs
-# of AdaDP, because its noise is computed from raw gradients, and one record can switch it on. Noise that follows
-# *released* gradients reaches 91.5, 94.2 and 95.4 % at proven epsilons of 0.5, 2 and 8, where the better of a tuned
-# DP-SGD and a tuned DP-Adam reaches 92.1, 94.3 and 95.6 %.
-#
-# - At one price, noise in proportion to the sensitivity has exactly as much variance as uniform noise. What
-#   differs is its direction. Noise in proportion to the *square root* has the least variance.
-# - Clipping each coordinate by itself bounds more than it needs to, and turns the gradient.
-# - A number that steers noise or clipping is a release like any other: charge it, or compute it from what was
-#   released.
-# - Noise that follows its own past can feed on itself. Subtract what is known of it, and bound the rest.
-# - An average over 10,000 draws can be checked by an integral. Do it before building on the average.
-#
-# Last, the table that sums it up:
+# And the two runs, side by side:
 
 # %%
 from dpkit.papers.commands.audit import ending
@@ -836,3 +812,17 @@ turn.sheet.quiz()
 
 # %%
 turn.lot.check(...)
+
+# %% [markdown]
+# ## What to take away
+#
+# - At one price, noise in proportion to the sensitivity has as much variance as uniform noise. The *square root*
+#   has the least.
+# - Clipping each coordinate separately bounds more than it needs to, and turns the gradient.
+# - A number that steers noise or clipping is a release: charge it, or compute it from what was released.
+# - Noise that follows its own past can feed on itself. Subtract its known variance, and bound the rest.
+# - On MNIST at epsilon 0.5, 2 and 8, the repaired method reaches 91.5, 94.2 and 95.4 %; the better of a tuned DP-SGD
+#   and a tuned DP-Adam 92.1, 94.3 and 95.6 %.
+
+# %% [markdown]
+# **Next:** [20_claims_ledger](20_claims_ledger.ipynb) turns a sentence of a paper into a number and a verdict.
