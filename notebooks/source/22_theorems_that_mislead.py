@@ -7,24 +7,30 @@
 # ---
 
 # %% [markdown]
-# # Five true theorems that mislead
+# # Where do five true theorems mislead?
 #
-# > **You will** use five theorems that are all true, find the condition of each that is easily forgotten, and
-# > compute what forgetting it costs: a bound a hundred times too large, or a promise that is broken.
-# > **Time** 20 seconds to run on one core, 30 minutes to read. **Memory** 220 MB. **Needs** [01_accountants](01_accountants.ipynb) read before; no data, no download, no GPU.
-# > **Sources** Balle et al. 2020; Dong, Roth, Su 2022; Bu et al. 2020; Dwork and Roth 2014; Balle and Wang 2018; Wang, Balle, Kasiviswanathan 2019; Balle, Barthe, Gaboardi 2018; Mironov 2012; Canonne, Kamath, Steinke 2020.
+# **You will be able to**
 #
-# A formula travels lighter than its theorem: the conditions stay behind. Each section below takes one such
-# formula to where its conditions end. Run the next two cells; after them, the sections can be read in any order.
+# - find the condition of a theorem that its formula leaves behind, and compute what forgetting it costs
+# - tell an approximation of epsilon from a bound, and refute one that is too small
+# - say which neighbours, batches and numbers an epsilon was proven for
 #
-# The run is that of [notebook 01](01_accountants.ipynb): 60,000 examples, Poisson batches of 256 on
-# average, 60 epochs, noise of 1.1 times the clip norm.
+# - **Time** 20 seconds to run on one core, 25 minutes to read
+# - **Memory** 220 MB
+# - **Needs** [01_accountants](01_accountants.ipynb); no data, no download, no GPU
+# - **Sources** Balle et al. 2020; Dong, Roth, Su 2022; Bu et al. 2020; Dwork and Roth 2014; Balle and Wang 2018; Wang, Balle, Kasiviswanathan 2019; Balle, Barthe, Gaboardi 2018; Mironov 2012; Canonne, Kamath, Steinke 2020
+#
+# A formula travels lighter than its theorem: the conditions stay behind. Each section takes one such formula to where
+# its conditions end. Read them in any order, after the next two cells.
+#
+# The run is that of 01: 60,000 examples, Poisson batches of 256 on average, 60 epochs, noise of 1.1 times the clip norm.
 
 # %%
 import numpy as np
 from scipy.optimize import brentq
 
 from dpkit.common import plots
+from dpkit.common.show import short, tabled
 from dpkit.privacy import Gaussian, Release, SampledGaussian, divergence, pld, rdp
 
 size, batch, delta = 60_000, 256, 1e-5
@@ -41,17 +47,16 @@ def epsilon_of(delta_at, most=20):
     """Where a falling profile, delta as a function of epsilon, is down to 1e-5."""
     return brentq(lambda epsilon: delta_at(epsilon) - delta, 0, most)
 
-
 # %% [markdown]
 # ## 1. Why orders must not be capped
 #
 # > **True:** every order $\alpha$ proves an epsilon,
 # > $\varepsilon = D_\alpha + \frac{\log(1/\delta) - \log \alpha}{\alpha - 1} + \log\big(1 - \tfrac{1}{\alpha}\big)$
-# > (Balle et al. 2020, Thm 21; Theorem 1.4 in notebook 01).
+# > (Balle et al. 2020, Thm 21; derived in 01).
 # >
 # > **Misleading:** the smallest epsilon of a fixed list of orders can be a hundred times too large.
 #
-# Many programs try such a list, often 2 to 63. Now take a release that reveals next to nothing: one step at rate
+# Many programs try such a list, often 2 to 63. Take a release that reveals next to nothing: one step at rate
 # 0.01 with noise 20.
 
 # %%
@@ -65,8 +70,7 @@ print(f"all orders:     epsilon {free.epsilon:.5f}  ({free.method})")
 print(f"PLD:            epsilon {tight.epsilon:.5f}, lower {tight.lower:.5f}")
 
 # %% [markdown]
-# All of these bounds are valid, and they differ by a factor of more than a hundred. Check it a second way,
-# exactly: for one step, the mechanism's own profile can be solved for epsilon.
+# All of these bounds are valid. Check it a second way, exactly: solve the mechanism's own profile for epsilon.
 
 # %%
 solved = epsilon_of(lambda e: little.profile([e]).max(), most=1)
@@ -74,18 +78,18 @@ assert tight.lower <= solved <= tight.epsilon
 print(f"from the profile itself: {solved:.6f}")
 
 # %% [markdown]
-# The reason is in the formula: whatever the noise, order $\alpha$ adds about $\log(1/\delta) / (\alpha - 1)$ *on
-# top*. Only a high order can show how little such a release reveals:
+# The reason is in the formula: whatever the noise, order $\alpha$ adds about $\log(1/\delta) / (\alpha - 1)$. Only a
+# high order can show how little such a release reveals:
 
-# %%
+# %% tags=["hide-input"]
 tried = np.unique(np.round(np.geomspace(2, 20_000, 120)))
 _, spent = rdp.curve(one, tried)
 read = rdp.improved(tried, spent, delta)
-curves = {"epsilon": (tried, read), "its cost D": (tried, spent)}
-drawn, (ax,) = plots.figure(width=6.4, height=3.6)
+curves = {"epsilon (RDP)": (tried, read), "cost D of the order": (tried, spent)}
+drawn, (ax,) = plots.figure(width=7.4, height=3.6)
 ax.set_xscale("log")
-plots.lines(ax, curves, x="order", y="nats", y_scale="log")
-for place, words in ((63, "cap 63"), (1024, "cap 1024")):
+plots.lines(ax, curves, x="order", y="epsilon, cost D", y_scale="log")
+for place, words in ((63, "cap 63"), (1024, "cap 1,024")):
     ax.axvline(place, color="grey", linestyle=":")
     ax.annotate(words, (place * 1.1, 5), fontsize=9, color="grey")
 
@@ -95,34 +99,22 @@ ax.annotate("exact epsilon", (2, solved * 1.3), fontsize=9)
 best, least = int(tried[read.argmin()]), read.min()
 plots.picture(
     drawn,
-    f"Epsilon read at each order falls to {least:.5f} near order {best}, then rises like a wall; "
-    f"caps at 63 and 1024 lie far up the slope; the exact epsilon is {solved:.5f}.",
+    f"A list of orders that ends at 63 or 1,024 misses the best order, near {best:,}. There epsilon falls to "
+    f"{least:.5f}, then it rises like a wall; the exact epsilon is {solved:.5f}.",
 )
 
 # %% [markdown]
-# What is the wall on the right? At an integer order, $D_\alpha$ comes from a sum over the number of factors in
-# which the record is drawn (notebook 01, section 2). The last term has it drawn in *every* factor:
-# $q^\alpha e^{\alpha(\alpha-1)/(2\sigma^2)}$. It is tiny while $\alpha - 1$ is below $2 \sigma^2 \log(1/q)$,
-# and huge above. So orders are useful up to there:
+# What is the wall on the right? At an integer order, $D_\alpha$ comes from a sum whose last term has the record drawn in
+# *every* factor: $q^\alpha e^{\alpha(\alpha-1)/(2\sigma^2)}$. It is tiny while $\alpha - 1$ is below $2 \sigma^2 \log(1/q)$,
+# and huge above:
 
 # %%
 wall = 1 + 2 * little.noise_multiplier**2 * np.log(1 / little.sample_rate)
 print(f"wall at about order {wall:.0f}; best order {free.method.split()[-1]}")
 
 # %% [markdown]
-# The more noise, the higher the wall's order and the best order. dpkit searches for the best order in
-# $(1, 2^{20}]$; there is no list to choose. (Explorer 3 in [24_explorers](24_explorers.ipynb) shows which order decides.)
-#
-# ### Your turn
-#
-# Raise the noise of that one release to 1,000.
-
-# %% [markdown] tags=["question"]
-# **Question 1.** One step at rate 0.01 with noise 1,000: which epsilon do the orders 2 to 63 give? At delta
-# 1e-5.
-
-# %%
-turn.capped.check(...)
+# The more noise, the higher the best order. dpkit searches for it in $(1, 2^{20}]$; there is no list to choose. (The
+# explorer Accountant in [24_explorers](24_explorers.ipynb) names the order that decides.)
 
 # %% [markdown]
 # ## 2. Why the bell curve reports too little
@@ -135,22 +127,13 @@ turn.capped.check(...)
 #
 # If the loss were *exactly* normal, the run would be one Gaussian release:
 #
-# > **Definition 13.1 ($\mu$-Gaussian DP).** A release is $\mu$-GDP if it is at least as private as one Gaussian
+# > **Definition 22.1 ($\mu$-Gaussian DP).** A release is $\mu$-GDP if it is at least as private as one Gaussian
 # > release with noise multiplier $1/\mu$. Releases with $\mu_i$ compose to $\sqrt{\sum \mu_i^2}$. For the
 # > sampled Gaussian, $\mu \approx q \sqrt{e^{1/\sigma^2} - 1}$ per step, *in the limit of many steps* (Dong,
 # > Roth, Su 2022; Bu et al. 2020).
 #
-# For Gaussians without sampling this is exact, and it composes in one line:
-
-# %% [markdown] tags=["question"]
-# **Question 2.** Write as_one_release(noises): the noise multiplier of the one Gaussian that costs as much.
-# As all Gaussian releases with these noise multipliers together.
-
-# %%
-turn.as_one_release.check(...)
-
-# %% [markdown]
-# Now take little noise and very rare sampling: rate 0.0001, noise 0.3, 1,000 steps.
+# For Gaussians without sampling this is exact. Now take little noise and very rare sampling: rate 0.0001, noise
+# 0.3, 1,000 steps.
 
 # %%
 from dpkit.privacy import gdp
@@ -165,9 +148,8 @@ print(limit.method)
 print(f"PLD:   {proven.lower:.4f} <= epsilon <= {proven.epsilon:.4f}")
 
 # %% [markdown]
-# 3.47 against 8.21. The second is not pessimism: its *lower* bound says that no argument can ever prove 3.47.
-# The library labels the limit as what it is, an approximation. What went wrong? Ask how often the record is
-# used at all.
+# 3.47 against 8.21. The second is not pessimistic: its *lower* bound says that nobody can ever prove 3.47.
+# The library labels the limit as an approximation. What went wrong? Ask how often the record is used at all.
 
 # %%
 def true_delta(epsilon):
@@ -176,13 +158,13 @@ def true_delta(epsilon):
 
 drawn_at_all = 1 - (1 - 1e-4) ** 1000
 print(f"the record is drawn in {drawn_at_all:.1%} of the runs")
-print(f"delta at {limit.epsilon:.2f}: asked {delta:.1e}, true {true_delta(limit.epsilon):.2e}")
-print(f"1,000 times the delta of one step:  {1000 * rare.profile([limit.epsilon]).max():.2e}")
+print(f"delta at {limit.epsilon:.2f}: asked {short(delta)}, true {short(true_delta(limit.epsilon), 3)}")
+print(f"1,000 times the delta of one step:  {short(1000 * rare.profile([limit.epsilon]).max(), 3)}")
 
 # %% [markdown]
 # Check it a second way, without any accountant: an attacker says "it was in" if *any* of the 1,000 outputs is
-# above a threshold $t$. By the definition of $(\varepsilon, \delta)$, $\delta$ is at least the chance of that with
-# the record, minus $e^\varepsilon$ times the chance without it.
+# above a threshold $t$. By definition, $\delta$ is at least the chance of that with the record, minus
+# $e^\varepsilon$ times the chance without it.
 
 # %%
 from scipy.special import ndtr
@@ -193,12 +175,11 @@ with_it = (1 - 1e-4) * without + 1e-4 * if_drawn
 chances = [-np.expm1(1000 * np.log1p(-one)) for one in (with_it, without)]
 shown = chances[0] - np.exp(limit.epsilon) * chances[1]
 assert delta < shown.max() < true_delta(limit.epsilon)
-print(f"threshold {t[shown.argmax()]:.2f} shows: delta is at least {shown.max():.2e}")
+print(f"threshold {t[shown.argmax()]:.2f} shows: delta is at least {short(shown.max(), 3)}")
 
 # %% [markdown]
 # So simple an attacker shows nearly all of it. Nine runs in ten never touch the record. In the others, nearly
-# always a *single* step does all the damage: the $\delta$ of the run is almost exactly the sum of those of its
-# steps. A sum that one rare, huge term decides is not normal, and for that a thousand steps are not many.
+# always a *single* step does all the damage. A sum that one rare, huge term decides is not normal.
 
 # %%
 at = np.linspace(0.2, 10, 50)
@@ -209,29 +190,22 @@ by_name = {
 }
 curves = {name: (at[ys > 1e-8], ys[ys > 1e-8]) for name, ys in by_name.items()}
 for name, ys in by_name.items():
-    print(f"delta at epsilon {at[24]:.1f}: {ys[24]:.2e}  {name}")
+    print(f"delta at epsilon {at[24]:.1f}: {short(ys[24], 3)} {name}")
 
-# %%
+# %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(width=7.0, height=3.6)
 plots.lines(ax, curves, x="epsilon", y="delta", y_scale="log")
 ax.axhline(delta, color="grey", linestyle=":")
 ax.annotate("delta 1e-5", (0.1, delta * 1.3), fontsize=9, color="grey")
 plots.picture(
     drawn,
-    f"The bell curve bends down and crosses delta 1e-5 at {by_limit:.2f}; the true curve falls "
-    f"slowly and crosses at {proven.epsilon:.2f}; 1,000 times one step runs just below it.",
+    f"The bell curve reaches delta 1e-5 at epsilon {by_limit:.2f}, the true curve only at {proven.epsilon:.2f}. "
+    "1,000 times one step runs just below the true curve.",
 )
 
 # %% [markdown]
-# For small epsilons the bell curve is even too pessimistic. It fails in the tail, and a small $\delta$ *is* the
-# tail. (Explorer 14 in [24_explorers](24_explorers.ipynb) draws both curves for any run.)
-#
-# ### Your turn
-#
-# Back to the run at the top, in which a record is drawn about 60 times.
-
-# %%
-turn.sheet.quiz()
+# The bell curve fails in the tail, and a small $\delta$ *is* the tail. (The explorer LossesAddUp, in [01_accountants](01_accountants.ipynb) and [24_explorers](24_explorers.ipynb),
+# draws both curves for any run.)
 
 # %% [markdown]
 # ## 3. An old formula for the noise
@@ -243,7 +217,6 @@ turn.sheet.quiz()
 # > small.
 #
 # What $\delta$ does the recipe really give? The profile answers exactly (Balle and Wang 2018, Thm 8).
-
 
 # %%
 def recipe(epsilon, delta=1e-5):
@@ -257,36 +230,35 @@ def true_delta_of_recipe(epsilon):
 def least_noise(epsilon):
     return brentq(lambda noise: Gaussian(noise).profile([epsilon])[0, 0] - delta, 0.01, 1000)
 
-
 # %%
-print("epsilon   recipe   needed  ratio   true delta of the recipe")
+rows = []
 for epsilon in (0.1, 0.5, 1, 2, 5, 8, 10, 20, 50):
     needed, old, true = least_noise(epsilon), recipe(epsilon), true_delta_of_recipe(epsilon)
-    print(f"{epsilon:7} {old:8.3f} {needed:8.3f} {old / needed:6.3f}   {true:.2e}")
+    rows.append((f"{epsilon:g}", old, needed, old / needed, short(true, 3)))
 crossing = brentq(lambda e: np.log(true_delta_of_recipe(e) / delta), 1, 50)
 print(f"the recipe fails from epsilon {crossing:.3f} on")
+tabled(rows, ["epsilon", "noise of the recipe", "noise needed", "ratio", "true delta of the recipe"])
 
 # %% [markdown]
-# Up to epsilon 1 the recipe holds, with 30 to 58 % more noise than needed. Between 1 and the crossing it still
-# happens to hold. Beyond the crossing it breaks its promise: at 50 the true $\delta$ is more than one half.
+# Up to epsilon 1 the recipe holds, with 30 to 58 % more noise than needed; up to the crossing it still happens to hold.
 # Check it a second way, by quadrature at 20:
 
 # %%
 p, q = divergence.normal(1, recipe(20)), divergence.normal(0, recipe(20))
 found = divergence.hockey_stick(p, q, 20, low=-6, high=7)
 assert abs(found / true_delta_of_recipe(20) - 1) < 1e-7
-print(f"by quadrature {found:.4e}, {found / delta:.0f} times what was promised")
+print(f"by quadrature {short(found, 4)}, {found / delta:.0f} times what was promised")
 
-# %%
+# %% tags=["hide-input"]
 grid = np.geomspace(0.1, 50, 200)
 ys = [true_delta_of_recipe(e) for e in grid]
-curves = {"true": (grid, ys), "promised": (grid, [delta] * 200)}
-drawn, (ax,) = plots.figure(width=6.4, height=3.4)
+curves = {"true": (grid, ys), "claimed": (grid, [delta] * 200)}
+drawn, (ax,) = plots.figure(width=6.8, height=3.4)
 ax.set_xscale("log")
-plots.lines(ax, curves, x="epsilon", y="delta", y_scale="log")
+plots.lines(ax, curves, x="epsilon that the recipe is asked for", y="delta", y_scale="log")
 ax.axvspan(0.1, 1, color="grey", alpha=0.15)
 ax.annotate("where the theorem holds", (0.11, 1e-2), fontsize=9)
-words = f"The true delta rises from {ys[0]:.1e} to {ys[-1]:.2f}; it crosses 1e-5 at {crossing:.2f}."
+words = f"From epsilon {crossing:.2f} on the recipe's noise is too small. The true delta rises to {ys[-1]:.2f}."
 plots.picture(drawn, words)
 
 # %% [markdown]
@@ -298,7 +270,7 @@ plots.picture(drawn, words)
 # > may cost nearly twice as much.
 #
 # So far, neighbours differed in whether a record is there or not (**add-remove**). Under **replace-one**, one record
-# is exchanged for another, and a clipped sum moves by up to $2C$. Both are in use, and their epsilons are far apart.
+# is exchanged for another, and a clipped sum moves by up to $2C$.
 
 # %%
 ours = {}
@@ -310,8 +282,7 @@ for adjacency in ("add-remove", "replace-one"):
     print(f"{adjacency}: our run:              {whole.lower:.4f} <= epsilon <= {whole.epsilon:.4f}")
 
 # %% [markdown]
-# Check it a second way: without sampling, a move by 2 is a move by 1 at half the noise, and the profile can be
-# solved.
+# Check it a second way: without sampling, a move by 2 is a move by 1 at half the noise. Solve the profile:
 
 # %%
 for seen in (1.0, 0.5):
@@ -320,8 +291,7 @@ for seen in (1.0, 0.5):
 
 # %% [markdown]
 # *With* sampling, the shortcut is still valid but very loose: 14.7 instead of 4.2. The true pair is
-# $(1-q) N(0) + q N(1)$ against $(1-q) N(0) + q N(-1)$: the two worlds share the part in which the record is not
-# drawn.
+# $(1-q) N(0) + q N(1)$ against $(1-q) N(0) + q N(-1)$, which share the part in which the record is not drawn.
 
 # %%
 half = pld.epsilon([Release(SampledGaussian(noise / 2, rate), steps)], delta=delta)
@@ -331,7 +301,7 @@ p, q = (divergence.mixture([0.9, 0.1], [away, drawn]) for drawn in (plus, minus)
 found = divergence.hockey_stick(p, q, 0.5, low=-12, high=12)
 own = SampledGaussian(0.6, 0.1, "replace-one").profile([0.5])[0, 0]
 assert abs(found / own - 1) < 1e-7
-print(f"noise 0.6, rate 0.1, delta at 0.5: {own:.6e}, of the pair by quadrature {found:.6e}")
+print(f"noise 0.6, rate 0.1, delta at 0.5: {short(own, 6)}, of the pair by quadrature {short(found, 6)}")
 
 # %% [markdown]
 # A ledger that mixes the two is refused, because their costs cannot be added up:
@@ -345,11 +315,10 @@ except ValueError as error:
 # %% [markdown]
 # ### Batches of a fixed size
 #
-# All of this was for batches whose size is random. If each batch holds *exactly* 256 records, drawn without
-# replacement, records are no longer drawn independently, and the formulas above do not apply. Other theorems do,
-# all for replace-one: one bounds the moments (Wang, Balle, Kasiviswanathan 2019), another gives the exact profile of
-# a step (Balle, Barthe, Gaboardi 2018). They take noise over **sensitivity**: a replaced record moves the sum by
-# $2C$, so noise $z\,C$ enters as $z/2$.
+# If each batch holds *exactly* 256 records, drawn without replacement, records are no longer drawn independently, and
+# other theorems apply, all for replace-one: one bounds the moments (Wang, Balle, Kasiviswanathan 2019), another gives
+# the exact profile of a step (Balle, Barthe, Gaboardi 2018). They take noise over **sensitivity**: a replaced record
+# moves the sum by $2C$, so noise $z\,C$ enters as $z/2$.
 
 # %%
 from dpkit.privacy.sampling import FixedSizeBatches, mechanism
@@ -363,10 +332,9 @@ for name, one in (("Poisson", poisson), ("fixed size", fixed)):
     print(f"{name:10} by PLD {by_pld.lower:.4f} to {by_pld.epsilon:.4f}, by RDP {by_rdp.epsilon:.4f}")
 
 # %% [markdown]
-# Poisson batches cost 0.94 at this noise, batches of a fixed size between 1.02 and 1.20. The bound on moments
-# holds as well, and is twice as large. Two checks: at order 2 the theorem on moments is one line. And the profile
-# of one step follows by quadrature from the worst data set, in which all other records lie at one end of the ball
-# and the replaced one moves from there to the other end.
+# Poisson batches cost 0.94 at this noise, batches of a fixed size between 1.02 and 1.20; the bound on moments holds too,
+# and is twice as large. Two checks: at order 2 the theorem on moments is one line. And quadrature gives the profile of
+# one step on the worst data set: all other records at one end of the ball, from which the replaced one moves to the other.
 
 # %%
 s = fixed.noise_over_sensitivity
@@ -378,23 +346,11 @@ found = divergence.hockey_stick(pair, away, 0.001, low=-20, high=20)
 own = fixed.profile([0.001])[0, 0]
 assert abs(moment / line - 1) < 1e-9
 assert abs(found / own - 1) < 1e-7
-print(f"order 2: the library {moment:.4e}, by hand {line:.4e}; profile {own:.4e}, {found:.4e}")
+print(f"order 2: the library {short(moment, 4)}, by hand {short(line, 4)}; profile {short(own, 4)}, {short(found, 4)}")
 
 # %% [markdown]
-# Shuffled epochs, as most training code draws them, are neither Poisson batches nor these.
-# `dpkit.privacy.sampling` refuses to price them unless you name the assumption, and then repeats it in every
-# answer.
-#
-# ### Your turn
-#
-# Mind which of the two noises an accountant asks for.
-
-# %% [markdown] tags=["question"]
-# **Question 4.** Gradients are clipped to C = 2, and noise of deviation 6 is added to the sum of a batch. The
-# batch has a fixed size. What is noise over sensitivity under replace-one?
-
-# %%
-turn.noise_over_sensitivity.check(...)
+# Shuffled epochs, as most training code draws them, are neither. `dpkit.privacy.sampling` refuses to price them unless
+# you name the assumption, and then repeats it in every answer.
 
 # %% [markdown]
 # ## 5. Noise on a real computer
@@ -416,24 +372,25 @@ for count in (0, 1):
     near[count] = outputs[np.abs(outputs) < 0.5]
     print(f"count {count}: {near[count].size:6} possible outputs between -0.5 and 0.5")
 
-# %%
-drawn, (ax,) = plots.figure(width=7.0, height=1.8)
+# %% tags=["hide-input"]
+drawn, (ax,) = plots.figure(width=7.6, height=2.2)
+both = np.intersect1d(near[0], near[1])
 for row, count in enumerate((1, 0)):
-    seen = near[count][(near[count] > 0.06) & (near[count] < 0.066)].astype(float)
-    ax.plot(seen, np.full(seen.size, row), "|", markersize=18, color=plots.COLOURS[row])
-ax.set(yticks=[0, 1], yticklabels=["count 1", "count 0"], ylim=(-0.6, 1.6), xlabel="output")
+    seen = near[count][(near[count] > 0.06) & (near[count] < 0.066)]
+    for ticks, hue in ((seen[~np.isin(seen, both)], plots.MEANINGS["measured"]), (seen[np.isin(seen, both)], "0.45")):
+        ax.plot(ticks.astype(float), np.full(ticks.size, row), "|", markersize=18, color=hue)
+ax.set(yticks=[0, 1], yticklabels=["count 1", "count 0"], ylim=(-0.6, 1.6), xlabel="noisy count that is released")
 shared = np.isin(near[0], near[1]).mean()
-words = f"Ticks, dense for count 0, sparse for 1: {shared:.1%} of the former are possible in both."
-plots.picture(drawn, words)
+plots.picture(drawn, "Each coloured output reveals that the count was 0. Grey outputs are possible for both counts: "
+              f"only {shared:.1%} of those of count 0.")
 
 # %% [markdown]
-# An output that occurs in only one row reveals the count. The usual 64-bit numbers are finer, but have the same
-# flaw. Near 0, the outputs for a count of 1 are multiples of $2^{-53}$, because they come from noise near $-1$,
-# where numbers are that far apart; the outputs for a count of 0 need not be. So a small output with a bit below
-# $2^{-53}$ reveals the count. How often does that happen? Guess:
+# The usual 64-bit numbers are finer, but have the same flaw. Near 0, the outputs for a count of 1 are multiples of
+# $2^{-53}$, because they come from noise near $-1$, where numbers are that far apart; the outputs for a count of 0
+# need not be. So a small output with a bit below $2^{-53}$ reveals the count. How often does that happen? Guess:
 
 # %% [markdown] tags=["question"]
-# **Question 5.** The true count is 0, the noise has deviation 2, and the sum is a 64-bit number. In which
+# **Question 1.** The true count is 0, the noise has deviation 2, and the sum is a 64-bit number. In which
 # share of all releases does it reveal, with certainty, that the count was not 1?
 
 # %%
@@ -442,12 +399,10 @@ turn.given_away.check(...)
 # %% [markdown]
 # The attack is one line.
 
-
 # %%
 def gives_away(y):
     """Certainly not 1 + noise: a small number with a bit below 2**-53."""
     return (np.abs(y) < 0.5) & (y * 2.0**53 != np.rint(y * 2.0**53))
-
 
 # %% tags=["guessed", "hide-output"]
 rng = np.random.default_rng(1)
@@ -457,16 +412,16 @@ share = caught / trials
 error = np.sqrt(share * (1 - share) / trials)
 promised = Gaussian(spread).profile([3.0])[0, 0]
 print(f"count 0 recognised {caught} times in {trials}, count 1 taken for it {wrongly} times")
-print(f"delta at every epsilon at least {share:.4f} +- {error:.4f}; in theory {promised:.1e} at 3")
+print(f"delta at every epsilon at least {share:.4f} +- {error:.4f}; in theory {short(promised, 2)} at 3")
 
 # %% [markdown]
-# Does this break training? A model's weights go through much more arithmetic than a published count, and no
-# such attack on training is shown here. But strictly speaking, the theorem's premise fails there too. So dpkit's
-# training rounds each noised sum to a coarse grid, on which every outcome has the ideal Gaussian's probability up
-# to a relative $2^{-38}$ ([how and why](../dpkit/training/noise.md)). For counts there is a cleaner way: **noise on
-# the integers**, sampled with integer arithmetic alone.
+# Does this break training? No such attack on training is shown here. But the theorem's premise fails there too. So dpkit's training rounds each noised sum to a coarse grid, on which
+# every outcome has the ideal Gaussian's probability up to a relative $2^{-38}$
+# ([how and why](../dpkit/training/noise.md)). For counts there is a cleaner way: **noise on the integers**, sampled with
+# integer arithmetic alone.
 #
-# > **Definition 13.2 (discrete Gaussian).** Noise with probability proportional to $e^{-x^2 / (2\sigma^2)}$ at each integer $x$ (Canonne, Kamath, Steinke 2020).
+# > **Definition 22.2 (discrete Gaussian).** Noise with probability proportional to $e^{-x^2 / (2\sigma^2)}$ at each
+# > integer $x$ (Canonne, Kamath, Steinke 2020).
 
 # %%
 from dpkit.privacy import DiscreteGaussian
@@ -478,7 +433,7 @@ for epsilon in (0.5, 1.0, 2.0):
     by_sum = np.maximum(0, odds[:-1] - np.exp(epsilon) * odds[1:]).sum()  # count 1 against 0
     own, smooth = (m.profile([epsilon])[0, 0] for m in (whole, Gaussian(2.0)))
     assert abs(by_sum / own - 1) < 1e-9
-    print(f"epsilon {epsilon}: delta {own:.4e}, by summing {by_sum:.4e}; Gaussian {smooth:.4e}")
+    print(f"epsilon {epsilon}: delta {short(own, 4)}, by summing {short(by_sum, 4)}; Gaussian {short(smooth, 4)}")
 
 # %%
 from random import Random
@@ -492,12 +447,9 @@ for value in (-4, -1, 0, 2, 6):
     print(f"{value:3}: drawn {(draws == value).mean():.4f}, expected {expected:.4f} +- {error:.4f}")
 
 # %% [markdown]
-# It costs about as much as the Gaussian, and now the theorem is true of the program: whatever the count was,
-# every integer is possible, with exactly the stated probability.
+# It costs about as much as the Gaussian, and now the theorem is true of the program.
 #
-# ## What to take away
-#
-# Five theorems, and where they end:
+# ## 6. Five theorems, and where they end
 
 # %%
 most = capped_at[63].epsilon
@@ -507,12 +459,10 @@ by_how_much = (
     f"epsilon {limit.epsilon:.2f} instead of {proven.epsilon:.2f}",
     f"{true_delta_of_recipe(20) / delta:.0f} times the delta promised, at epsilon 20",
     f"epsilon {certified.epsilon:.2f} becomes {worse:.2f} when a record is replaced",
-    f"delta {share:.2f} at every epsilon, instead of {promised:.0e} at 3",
+    f"delta {share:.2f} at every epsilon, instead of {short(promised, 1)} at 3",
 )
 
 # %%
-from dpkit.common.show import tabled
-
 conditions = (
     ("every order proves an epsilon", "any list of orders", "the best order is not in the list"),
     ("a sum of losses is nearly normal", "its middle", "a few rare steps decide its tail"),
@@ -524,7 +474,46 @@ rows = [(*row, gap) for row, gap in zip(conditions, by_how_much, strict=True)]
 tabled(rows, ["theorem", "true of", "misleads when", "by how much"])
 
 # %% [markdown]
-# The first one only costs accuracy: its epsilon is too large, and holds. The others promise what is not so. Before
-# you copy a formula, ask for which epsilon, how many steps, which neighbours, which batches and which numbers it
-# was proven. [06_how_guarantees_break](06_how_guarantees_break.ipynb) shows what became of such slips in published
-# work.
+# The first one only costs accuracy: its epsilon holds. The others promise what is not so.
+#
+# ## Your turn
+#
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer. The choice is about the run at the
+# top, in which a record is drawn about 60 times.
+
+# %% [markdown] tags=["question"]
+# **Question 2.** One step at rate 0.01 with noise 1,000: which epsilon do the orders 2 to 63 give? At delta
+# 1e-5.
+
+# %%
+turn.capped.check(...)
+
+# %% [markdown] tags=["question"]
+# **Question 3.** Write as_one_release(noises): the noise multiplier of the one Gaussian that costs as much.
+# As all Gaussian releases with these noise multipliers together.
+
+# %%
+turn.as_one_release.check(...)
+
+# %%
+turn.sheet.quiz()
+
+# %% [markdown] tags=["question"]
+# **Question 5.** Gradients are clipped to C = 2, and noise of deviation 6 is added to the sum of a batch. The
+# batch has a fixed size. What is noise over sensitivity under replace-one?
+
+# %%
+turn.noise_over_sensitivity.check(...)
+
+# %% [markdown]
+# ## What to take away
+#
+# - Before you copy a formula, ask for which epsilon, how many steps, which neighbours, which batches and which numbers
+#   it was proven.
+# - A bound that searches a list is as good as the list: do not cap the orders.
+# - An approximation may be close and still promise too little. A certified pair, lower and upper, shows it.
+# - An epsilon without its neighbours and its sampling is not yet a statement.
+# - Theorems are about real numbers; release integers, or round to a grid that was proven.
+
+# %% [markdown]
+# **Next:** [23_more_on_accountants](23_more_on_accountants.ipynb) goes further into how accountants add up losses.

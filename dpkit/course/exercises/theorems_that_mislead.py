@@ -11,8 +11,19 @@ from dpkit.privacy import Release, SampledGaussian, rdp
 sheet = Sheet("22_theorems_that_mislead")
 
 
+@sheet.guess(because="Two in three of the noisy counts between -0.5 and 0.5 have such a bit.")
+def given_away() -> float:
+    """The true count is 0, the noise has deviation 2, and the sum is a 64-bit number.
+
+    In which share of all releases does it reveal, with certainty, that the count was not 1?
+    """
+    near = 2 * ndtr(0.5 / 2) - 1  # between -0.5 and 0.5
+    # half of those in [0.25, 0.5) have a bit below 2**-53, 3/4 of those in [0.125, 0.25), ...
+    return float(near * sum((1 - 0.5**k) * 0.5**k for k in range(1, 60)))
+
+
 @sheet.number(
-    "What remains of Theorem 1.4 when the cost is 0?",
+    "What remains of section 1's formula when the cost D is 0?",
     "rdp.epsilon(..., orders=np.arange(2, 64))",
     because="With a capped list no amount of noise brings epsilon below that. The truth is 0.",
     mistakes={"that is the truth, which the capped list cannot show.": lambda: 0.0},
@@ -27,7 +38,7 @@ def capped() -> float:
 
 
 @sheet.function(
-    "Definition 13.1: a release with noise multiplier z has mu = 1 / z.",
+    "Definition 22.1: a release with noise multiplier z has mu = 1 / z.",
     "Squares of mu add up.",
     examples=[([1.0],), ([2.0, 2.0],), ([0.5, 1.0, 4.0],)],
     because="So four releases cost as much as one with half the noise.",
@@ -52,14 +63,14 @@ limit = sheet.choice(
         ),
         "Nobody knows: no accountant is exact.": "A certified pair is two proven numbers.",
     },
-    "gdp.epsilon(run, delta=delta), beside certified.lower.",
+    "Compare gdp.epsilon(run, delta=delta) with certified.lower.",
 )
 
 
 @sheet.number(
     "What is the largest distance between two vectors of length 2?",
     "Noise of deviation 6, over 2C = 4.",
-    because="An accountant that is told 3 charges as if a record could only come or go.",
+    because="An accountant that is given 3 charges as if a record could only come or go.",
     mistakes={
         "a record that is replaced moves the sum by 2C, not by C.": lambda: 3.0,
         "that is the noise itself; divide it by how far a record moves the sum.": lambda: 6.0,
@@ -71,14 +82,3 @@ def noise_over_sensitivity() -> float:
     The batch has a fixed size. What is noise over sensitivity under replace-one?
     """
     return 6 / (2 * 2.0)
-
-
-@sheet.guess(because="Two in three of the noisy counts between -0.5 and 0.5 have such a bit.")
-def given_away() -> float:
-    """The true count is 0, the noise has deviation 2, and the sum is a 64-bit number.
-
-    In which share of all releases does it reveal, with certainty, that the count was not 1?
-    """
-    near = 2 * ndtr(0.5 / 2) - 1  # between -0.5 and 0.5
-    # half of those in [0.25, 0.5) have a bit below 2**-53, 3/4 of those in [0.125, 0.25), ...
-    return float(near * sum((1 - 0.5**k) * 0.5**k for k in range(1, 60)))
