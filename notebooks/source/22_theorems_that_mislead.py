@@ -110,7 +110,7 @@ plots.picture(
 
 # %%
 wall = 1 + 2 * little.noise_multiplier**2 * np.log(1 / little.sample_rate)
-print(f"wall at about order {wall:.0f}; best order {free.method.split()[-1]}")
+print(f"wall at about order {wall:.0f}, best order {free.method.split()[-1]}")
 
 # %% [markdown]
 # The more noise, the higher the best order. dpkit searches for it in $(1, 2^{20}]$; there is no list to choose. (The
@@ -157,7 +157,7 @@ def true_delta(epsilon):
 
 
 drawn_at_all = 1 - (1 - 1e-4) ** 1000
-print(f"the record is drawn in {drawn_at_all:.1%} of the runs")
+print(f"the record is drawn in {100 * drawn_at_all:.1f} % of the runs")
 print(f"delta at {limit.epsilon:.2f}: asked {short(delta)}, true {short(true_delta(limit.epsilon), 3)}")
 print(f"1,000 times the delta of one step:  {short(1000 * rare.profile([limit.epsilon]).max(), 3)}")
 
@@ -325,7 +325,7 @@ from dpkit.privacy.sampling import FixedSizeBatches, mechanism
 
 fixed = mechanism(FixedSizeBatches(batch), noise_multiplier=4.0, public_size=size)
 poisson = SampledGaussian(4.0, rate, "replace-one")
-print(fixed)
+print(f"fixed size: noise over sensitivity {fixed.noise_over_sensitivity:g}, rate {fixed.sample_rate:.5f}")
 for name, one in (("Poisson", poisson), ("fixed size", fixed)):
     by_pld = pld.epsilon([Release(one, steps)], delta=delta)
     by_rdp = rdp.epsilon([Release(one, steps)], delta=delta)
@@ -382,7 +382,7 @@ for row, count in enumerate((1, 0)):
 ax.set(yticks=[0, 1], yticklabels=["count 1", "count 0"], ylim=(-0.6, 1.6), xlabel="noisy count that is released")
 shared = np.isin(near[0], near[1]).mean()
 plots.picture(drawn, "Each coloured output reveals that the count was 0. Grey outputs are possible for both counts: "
-              f"only {shared:.1%} of those of count 0.")
+              f"only {100 * shared:.1f} % of those of count 0.")
 
 # %% [markdown]
 # The usual 64-bit numbers are finer, but have the same flaw. Near 0, the outputs for a count of 1 are multiples of
@@ -411,7 +411,7 @@ caught, wrongly = (gives_away(c + spread * rng.standard_normal(trials)).sum() fo
 share = caught / trials
 error = np.sqrt(share * (1 - share) / trials)
 promised = Gaussian(spread).profile([3.0])[0, 0]
-print(f"count 0 recognised {caught} times in {trials}, count 1 taken for it {wrongly} times")
+print(f"count 0 recognised {caught:,} times in {trials:,}, count 1 taken for it {wrongly} times")
 print(f"delta at every epsilon at least {share:.4f} +- {error:.4f}; in theory {short(promised, 2)} at 3")
 
 # %% [markdown]
@@ -489,8 +489,8 @@ tabled(rows, ["theorem", "true of", "misleads when", "by how much"])
 turn.capped.check(...)
 
 # %% [markdown] tags=["question"]
-# **Question 3.** Write as_one_release(noises): the noise multiplier of the one Gaussian that costs as much.
-# As all Gaussian releases with these noise multipliers together.
+# **Question 3.** Write as_one_release(noises): the noise multiplier of one Gaussian release. It costs as much
+# as Gaussian releases with all these noise multipliers together.
 
 # %%
 turn.as_one_release.check(...)

@@ -9,7 +9,7 @@ sheet = Sheet("21_best_private_gan")
 
 
 @sheet.guess(
-    because="One noisy mean and spread a class, and no network that was trained on them."
+    because="One noisy mean and spread for each class, and no network trained on records."
 )
 def at_epsilon_1() -> float:
     """A classifier saw only samples of noisy class moments of MNIST, at epsilon 1.
@@ -24,7 +24,7 @@ def at_epsilon_1() -> float:
     "z has norm 1 at most, and so has z z'.",
     "The root of the sum of squares of the weights.",
     because="The count needs so little weight because its noise hardly matters among thousands.",
-    mistakes={"parts of one row add as squares.": lambda: 3.0},
+    mistakes={"the parts of one vector add up as squares.": lambda: 3.0},
 )
 def sensitivity() -> float:
     """With the weights (1, 1, 1), what is the largest norm of what one record adds?"""
@@ -32,7 +32,7 @@ def sensitivity() -> float:
 
 
 @sheet.number(
-    "The edge goes with 1 / (mu n).",
+    "The edge is proportional to 1 / (mu n).",
     "mu is 1 / noise multiplier; calibrate.noise_multiplier with sample_rate=1.0, steps=1.",
     because="Privacy costs little where there are many records.",
     mistakes={"mu does not grow in proportion to epsilon.": lambda: 200_000.0},

@@ -44,9 +44,9 @@ def capped() -> float:
     because="So four releases cost as much as one with half the noise.",
 )
 def as_one_release(noises: Sequence[float]) -> float:
-    """Write as_one_release(noises): the noise multiplier of the one Gaussian that costs as much.
+    """Write as_one_release(noises): the noise multiplier of one Gaussian release.
 
-    As all Gaussian releases with these noise multipliers together.
+    It costs as much as Gaussian releases with all these noise multipliers together.
     """
     return float(np.sum(1 / np.square(noises)) ** -0.5)
 
