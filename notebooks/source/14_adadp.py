@@ -61,8 +61,8 @@ for name, noise in example.PRINTED.items():
     print(f"{name:9} mean {loss.mean():.3f}, variance {loss.var():.3f}")
 
 # %% [markdown]
-# Means of a half and variances of one, as they should be. The paper rounds each noise upwards by another amount;
-# at exactly $H = 1$ all three cost the same. Which one does the least harm?
+# Means of a half and variances of one, as they should be. At exactly $H = 1$ (the paper rounds upwards) all three cost
+# the same. Which one does the least harm?
 #
 # The paper measures harm by direction: the mean cosine between the value $f = (10, 5)$ and $f$ plus noise, over
 # 10,000 draws. It concludes from its three that coordinates with a larger sensitivity tolerate more noise; all else
@@ -487,9 +487,9 @@ for name, (kept, noise) in noises.items():
 #
 # ## 5. The record that gives itself away
 #
-# Lemma 1 takes $s_i$ and $\sigma_i$ as fixed. Line 23 computes them from raw gradients. Does that matter? Among
-# the 1,437 training digits a single one has ink at pixel 648. Take the data with and without that digit, make two
-# steps on lots that hold every record, and look only at the weights of that pixel:
+# Lemma 1 takes $s_i$ and $\sigma_i$ as fixed. Line 23 computes them from raw gradients. Among
+# the 1,437 training digits a single one has ink at pixel 648. With and without that digit, make two steps on lots that
+# hold every record, and look only at the weights of that pixel:
 
 # %%
 inked = (images[:, 648] > 0).nonzero().flatten().tolist()
@@ -514,8 +514,8 @@ for name, lot in lots.items():
 
 # %% [markdown]
 # Without the record, its coordinates have a history of 0, so
-# $s_i = \sigma_i = 0$: no noise at all. An attacker who sees the weights before and after knows *with certainty*
-# whether the digit was there. No epsilon covers that:
+# $s_i = \sigma_i = 0$: no noise at all. An attacker who sees the weights knows *with
+# certainty* whether the digit was there. No epsilon covers that:
 
 # %%
 explained("raw-history-leak")
@@ -542,8 +542,7 @@ for noise in (8.0, 4.0, 2.0):
     print(f"sigma_* {noise:g}: times {factor(noise):.4f} a step, {factor(noise) ** 50:.3g} in 50 steps")
 
 # %% [markdown]
-# **Check it a second way**, by drawing the noise. A few coordinates may grow and most shrink, so follow the *median*
-# too:
+# **Check it a second way**: draw the noise, and follow the *median* coordinate too:
 
 # %%
 rng, paths = np.random.default_rng(0), {}
@@ -558,8 +557,7 @@ for noise in (8.0, 4.0, 2.0):
     print(f"sigma_* {noise:g}: first step {means[1]:.3f}, median after 50 steps {medians[-1]:.3g}")
 
 # %% [markdown]
-# The median grows about twofold a step at noise 8. The bounds grow without end, clipping no longer binds, and what
-# is left of the gradient drowns.
+# The median grows about twofold a step at noise 8. Clipping no longer binds, and the gradient drowns.
 #
 # The kit's repair has three parts. The noise's *variance* $v_i$ is public, so subtract it: the expectation of
 # $\tilde g_i^2 - v_i$ is $g_i^2$. Take from the history only the noise's *proportions*, within a factor of 4
@@ -740,8 +738,8 @@ tabled(tables.table_2(read_json(trajectories.TIME.path)["values"]), digits=1)
 # DP-SGD and DP-Adam, once rate and clip norm are chosen with the same care, and the better of the two is level with
 # it or ahead. The size of the steps matters more here than the shape of their noise.
 #
-# (Settings of the rows *repaired* and *tuned* were chosen on scikit-learn's digits, which are public. But we had seen
-# a first form of each method on MNIST, and then changed the repair's clipping: a look that no epsilon here charges.)
+# (Settings of the rows *repaired* and *tuned* were chosen on scikit-learn's digits, which are public. But we
+# had seen a first form of each method on MNIST before: a look that no epsilon here charges.)
 #
 # ## 8. Every claim, computed
 
