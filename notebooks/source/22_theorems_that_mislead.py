@@ -52,7 +52,7 @@ def epsilon_of(delta_at, most=20):
 #
 # > **True:** every order $\alpha$ proves an epsilon,
 # > $\varepsilon = D_\alpha + \frac{\log(1/\delta) - \log \alpha}{\alpha - 1} + \log\big(1 - \tfrac{1}{\alpha}\big)$
-# > (Balle et al. 2020, Thm 21; derived in 01).
+# > (Balle et al. 2020, Thm 21; Theorem 1.4 in 01).
 # >
 # > **Misleading:** the smallest epsilon of a fixed list of orders can be a hundred times too large.
 #
@@ -204,8 +204,8 @@ plots.picture(
 )
 
 # %% [markdown]
-# The bell curve fails in the tail, and a small $\delta$ *is* the tail. (The explorer LossesAddUp, in [01_accountants](01_accountants.ipynb) and [24_explorers](24_explorers.ipynb),
-# draws both curves for any run.)
+# The bell curve fails in the tail, and a small $\delta$ *is* the tail. (The explorer LossesAddUp, in
+# [01_accountants](01_accountants.ipynb) and [24_explorers](24_explorers.ipynb), draws both curves for any run.)
 
 # %% [markdown]
 # ## 3. An old formula for the noise
@@ -516,4 +516,5 @@ turn.noise_over_sensitivity.check(...)
 # - Theorems are about real numbers; release integers, or round to a grid that was proven.
 
 # %% [markdown]
-# **Next:** [23_more_on_accountants](23_more_on_accountants.ipynb) goes further into how accountants add up losses.
+# **Next:** [23_more_on_accountants](23_more_on_accountants.ipynb) checks accountants by simulation, compares composition
+# rules, and goes back from a budget to its noise.
