@@ -121,11 +121,12 @@ def _escaped(text: str) -> str:
 
 
 def copy_lab(app, exception: Exception | None) -> None:
-    """Put the Lab, which is pages of its own, beside the book's."""
+    """Put the Lab, which is pages of its own, beside the book's, with links to those."""
     if exception is None:
-        shutil.copytree(
-            CHECKOUT / "docs/lab", Path(app.outdir) / "docs/lab", dirs_exist_ok=True
-        )
+        lab = Path(app.outdir) / "docs/lab"
+        shutil.copytree(CHECKOUT / "docs/lab", lab, dirs_exist_ok=True)
+        text = (lab / "index.html").read_text(encoding="utf-8")
+        _write(lab / "index.html", re.sub(r'(href="\.\./[^"]+)\.md"', r'\1.html"', text))
 
 
 def describe_pictures(app, doctree: nodes.document, docname: str) -> None:

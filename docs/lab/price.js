@@ -51,14 +51,14 @@
     let svg = "";
     for (let power = -3; power <= 3; power++) {
       const x = place(10 ** power);
-      svg += `<line x1="${x}" y1="20" x2="${x}" y2="130" stroke="#ddd"/>`
+      svg += `<line x1="${x}" y1="20" x2="${x}" y2="130" stroke="var(--line)"/>`
         + `<text x="${x}" y="148" text-anchor="middle">${10 ** power}</text>`;
     }
     svg += `<text x="${left + wide / 2}" y="172" text-anchor="middle">epsilon at delta 1e-5</text>`;
     const start = place(lower);
     svg += '<text x="0" y="54">PLD, certified</text><text x="0" y="104">Rényi DP</text>'
-      + `<rect x="${start}" y="40" width="${Math.max(3, place(upper) - start)}" height="20" fill="#0072b2"/>`
-      + `<circle cx="${place(renyi)}" cy="100" r="7" fill="#d55e00"/>`;
+      + `<rect x="${start}" y="40" width="${Math.max(3, place(upper) - start)}" height="20" fill="var(--blue)"/>`
+      + `<circle cx="${place(renyi)}" cy="100" r="7" fill="var(--pink)"/>`;
     at("bars").innerHTML = svg;
   }
 

@@ -1,25 +1,20 @@
-// The page where a GAN trains: the picture, the sliders, the meter and the game.
+// The page where a GAN trains: the buttons, the sliders, the meter and the game.
 "use strict";
 
 (function () {
-  const CHOICES = {
-    noise: [0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9, 10],
-    batch: [16, 32, 64, 128, 256, 512, 1000],
-    clip: [0.1, 0.2, 0.5, 1, 2, 5, 10],
-    perGenerator: [0, 1, 2, 3, 4, 5],
-  };
+  const { CHOICES, PRESETS, WATCH } = Lab.settings;
   const DELTA = 1e-5;
-  const [REAL, MADE] = ["#d55e00", "#009e73"];
+  const MANY = 100000; // people, from which on delta 1e-5 is too large
   const at = (id) => document.getElementById(id);
-  const canvas = at("field");
-  const draw = canvas.getContext("2d");
-  let gan, attacker;
+  const counted = (number) => number.toLocaleString("en");
+  let gan, attacker, curves;
   let running = false;
+  let looked = 0;
 
   function settings() {
     const found = {};
     for (const name in CHOICES) found[name] = CHOICES[name][Number(at(name).value)];
-    return found;
+    return { ...found, seed: Math.max(1, Math.floor(Number(at("seed").value)) || 1) };
   }
 
   // Significant digits of an upper bound, rounded up: it stays a bound.
@@ -34,46 +29,81 @@
     return epsilon === Infinity ? "no finite epsilon" : String(rounded(epsilon, 3));
   }
 
-  function picture() {
-    const side = canvas.width;
-    const place = (v) => ((v + 1.2) / 2.4) * side;
-    const cells = 40;
-    for (let i = 0; i < cells; i++) {
-      for (let j = 0; j < cells; j++) {
-        const point = [((i + 0.5) / cells) * 2.4 - 1.2, ((j + 0.5) / cells) * 2.4 - 1.2];
-        const real = 1 / (1 + Math.exp(-gan.discriminator.forward(point)[3][0]));
-        const c = Math.round(255 - 110 * real);
-        draw.fillStyle = `rgb(${c}, ${Math.min(255, c + 30)}, ${Math.min(255, c + 60)})`;
-        draw.fillRect((i * side) / cells, (j * side) / cells, side / cells + 1, side / cells + 1);
-      }
-    }
-    const dots = (points, colour, size) => {
-      draw.fillStyle = colour;
-      for (const [x, y] of points) draw.fillRect(place(x) - size / 2, place(y) - size / 2, size, size);
-    };
-    dots(gan.records.slice(0, 500), REAL, 3);
-    const looked = gan.random;
-    gan.random = Lab.random(7); // the same latents in each picture
-    dots(Array.from({ length: 250 }, () => gan.sample()), MADE, 4);
-    gan.random = looked;
+  // The price of a ledger's steps if so many people had taken part.
+  function price(ledger, records) {
+    return Lab.accountant.epsilon(
+      ledger.map((one) => ({ noise: one.noise, rate: Lab.rate(one.batch, records), count: one.count })), DELTA);
   }
 
   function meter() {
-    Lab.page.epsilon = Lab.accountant.epsilon(gan.ledger, DELTA);
-    at("epsilon").textContent = show(Lab.page.epsilon);
-    at("after").textContent = `after ${gan.steps.toLocaleString("en")} steps of D`;
+    const { records, steps, noise, batch } = settings();
+    const left = Math.max(0, steps - gan.steps);
+    const planned = [...gan.ledger, { noise, batch, count: left }];
+    const now = price(gan.ledger, records);
+    const whole = price(planned, records);
+    const begun = gan.steps > 0;
+    at("epsilon").textContent = show(now);
+    at("after").textContent = `after ${counted(gan.steps)} steps of D`;
+    at("planned").textContent = left && whole < Infinity ? `${counted(steps)} steps will cost epsilon ${show(whole)}.` : "";
+    const base = begun ? now : whole;
+    at("ten").textContent = base < Infinity
+      ? `The same run, ten times as many people: epsilon ${show(price(begun ? gan.ledger : planned, 10 * records))} instead of ${show(base)}.`
+      : "Without noise no number of people makes epsilon finite.";
+    const other = gan.ledger.some((one) => one.records !== records);
+    at("note").textContent = (other ? "The steps so far are priced as if so many people had taken part. " : "")
+      + (records >= MANY ? `For ${counted(records)} people delta should be smaller: a release that exposes `
+        + "one person in 100,000 would pass. " : "");
     const { far, reached } = gan.quality();
-    at("quality").textContent =
-      `Points made lie ${far.toFixed(2)} from the nearest cluster on average, and reach ${reached} of 8.`;
+    at("quality").textContent = `${reached} of 8 clusters reached; points are ${far.toFixed(2)} off on average.`;
+    at("run").textContent = running ? "Pause" : left ? "Run" : "Run again";
+    draw({ now, whole, steps, reached });
+  }
+
+  // One point of the curves for each fortieth of the run.
+  function record() {
+    const { records, steps } = settings();
+    const last = curves[curves.length - 1];
+    if (last && gan.steps < last.steps + steps / 40) return;
+    const ledger = gan.ledger.map((one) => ({ ...one }));
+    curves.push({ steps: gan.steps, ledger, epsilon: price(ledger, records), reached: gan.quality().reached });
+  }
+
+  function draw({ now, whole, steps, reached }) {
+    const last = Math.max(steps, gan.steps);
+    const ends = [...curves, { steps: gan.steps, epsilon: now, reached }];
+    const finite = ends.map((one) => one.epsilon).filter(Number.isFinite);
+    const most = Math.max(...finite, Number.isFinite(whole) ? whole : 0) || 1;
+    Lab.pictures.curve(at("spent"), {
+      points: ends.map((one) => [one.steps, one.epsilon]), last, top: Lab.pictures.ceiling(most),
+      name: "epsilon", ink: "pink", absent: whole === Infinity ? "no finite epsilon" : "",
+    });
+    Lab.pictures.curve(at("reached"), {
+      points: ends.map((one) => [one.steps, one.reached]), last, top: 8, name: "clusters reached", ink: "green",
+    });
+    at("spent").setAttribute("aria-label", `Epsilon over steps of D, now ${show(now)} after ${counted(gan.steps)}`);
+    at("reached").setAttribute("aria-label", `Clusters reached over steps of D, now ${reached} of 8`);
+    picture();
+  }
+
+  function picture() {
+    const chosen = settings();
+    Lab.pictures.field(at("field"), gan);
+    const longer = Math.round(100 * Lab.pictures.cloud(at("cloud"), gan, chosen));
+    at("clipped").textContent = `${longer} % of gradients are longer than the clip norm.`;
   }
 
   function labels() {
     const chosen = settings();
     for (const name in CHOICES) {
-      const text = name === "noise" && !chosen.noise ? "none" : String(chosen[name]);
+      const text = name === "noise" && !chosen.noise ? "none" : counted(chosen[name]);
       at(`${name}-value`).textContent = text;
       at(name).setAttribute("aria-valuetext", text);
     }
+    const preset = Lab.settings.preset(chosen);
+    at("preset").value = preset;
+    at("watch").textContent = WATCH[preset] || "Settings of your own: the address of this page holds them.";
+    at("people").textContent = counted(chosen.records);
+    history.replaceState(null, "", Lab.settings.write(chosen));
   }
 
   function game(said) {
@@ -81,80 +111,123 @@
     const wide = 360;
     const reach = Math.max(2.5, 3.2 * noise);
     const place = (v) => ((v - 0.5 + reach) / (2 * reach)) * wide;
-    let svg = `<line x1="0" y1="70" x2="${wide}" y2="70" stroke="#666"/>`;
-    for (const [mean, name, colour] of [[0, "out", "#666"], [1, "in", "#0072b2"]]) {
+    let svg = `<line x1="0" y1="70" x2="${wide}" y2="70" stroke="var(--grey)"/>`;
+    for (const [mean, name, colour, anchor] of [[0, "out", "grey", "end"], [1, "in", "blue", "start"]]) {
       const points = [];
       for (let k = 0; noise > 0 && k <= 120; k++) {
         const v = 0.5 - reach + (2 * reach * k) / 120;
         points.push(`${place(v).toFixed(1)},${(70 - 52 * Math.exp(-((v - mean) ** 2) / (2 * noise * noise))).toFixed(1)}`);
       }
-      svg += `<polyline points="${points.join(" ")}" fill="none" stroke="${colour}" stroke-width="2"/>`;
-      svg += `<text x="${place(mean)}" y="86" text-anchor="middle" fill="${colour}">${mean} ${name}</text>`;
+      svg += `<polyline points="${points.join(" ")}" fill="none" stroke="var(--${colour})" stroke-width="2"/>`
+        + `<text x="${place(mean)}" y="88" text-anchor="${anchor}" fill="var(--${colour})">${name}: ${mean}</text>`;
     }
-    const x = Math.min(wide - 4, Math.max(4, place(seen)));
-    at("seen").innerHTML = `${svg}<circle cx="${x}" cy="70" r="6" fill="#d55e00"/>`;
+    const x = Math.min(wide - 6, Math.max(6, place(seen)));
+    at("seen").innerHTML = `${svg}<circle cx="${x}" cy="70" r="6" fill="var(--orange)"/>`;
+    at("seen").setAttribute("aria-label", `You see ${seen.toFixed(2)} clip norms; 0 is expected when out, 1 when in`);
     const rounds = attacker.rounds.length;
     const best = (100 * Lab.Attacker.best(noise)).toFixed(0);
     const own = rounds ? `${attacker.right} of ${rounds} right. ` : "";
-    at("score").textContent = `${said || ""}${own}The best rule is right in ${best} % of rounds, on average.`;
+    at("score").textContent = `${said || ""}${own}At this noise the best possible attacker is right ${best} % of the time.`;
   }
 
-  function frame() {
-    if (!running) return;
-    const until = performance.now() + 30;
+  function train(until) {
     const chosen = settings();
-    do gan.step(chosen); while (performance.now() < until);
-    picture();
-    meter();
+    do {
+      gan.step(chosen);
+      record();
+    } while (until(chosen));
+  }
+
+  function frame(time) {
+    if (!running) return;
+    const end = performance.now() + 25;
+    train((chosen) => gan.steps < chosen.steps && performance.now() < end);
+    if (gan.steps >= settings().steps) run(false);
+    else if (time > looked + 250) { looked = time; meter(); }
+    else picture();
     requestAnimationFrame(frame);
   }
 
   function run(on) {
+    if (on && gan.steps >= settings().steps) reset();
     running = on;
-    at("run").textContent = on ? "Pause" : "Run";
+    meter();
     if (on) requestAnimationFrame(frame);
   }
 
-  function reset() {
-    gan = new Lab.Gan({ seed: 1 });
-    attacker = new Lab.Attacker(2);
+  // Train on so many records from now on, and price the steps so far as if it had been so many before.
+  function people(records) {
+    gan.populate(records);
+    for (const one of curves) one.epsilon = price(one.ledger, records);
+  }
+
+  function deal() {
     attacker.deal(settings().noise);
-    Lab.page.gan = gan;
-    picture();
-    meter();
     game();
   }
 
-  Lab.page = { settings, rounded, steps: (count) => { for (let k = 0; k < count; k++) gan.step(settings()); picture(); meter(); } };
+  function reset() {
+    running = false;
+    const { records, seed } = settings();
+    gan = Lab.page.gan = new Lab.Gan({ seed, records });
+    curves = [];
+    record();
+    attacker = new Lab.Attacker(seed + 1);
+    deal();
+    labels();
+    meter();
+  }
+
+  // Show these settings and begin with them.
+  function choose(chosen) {
+    for (const name in CHOICES) at(name).value = CHOICES[name].indexOf(chosen[name]);
+    at("seed").value = chosen.seed;
+    reset();
+  }
+
+  function open(name) {
+    for (const one of ["train", "price"]) {
+      at(one).hidden = one !== name;
+      at(`tab-${one}`).setAttribute("aria-selected", String(one === name));
+    }
+    if (name === "train") meter();
+    else if (running) run(false);
+  }
+
+  // Follow the address: #price is the other part, #what the article, anything with = settings.
+  function address() {
+    if (location.hash === "#price") open("price");
+    else if (location.hash.includes("=")) choose(Lab.settings.read(location.hash));
+  }
+
+  Lab.page = {
+    settings, rounded,
+    steps: (count) => { let k = 0; train(() => ++k < count); meter(); },
+  };
+  for (const name in CHOICES) at(name).max = CHOICES[name].length - 1;
   at("run").onclick = () => run(!running);
   at("one").onclick = () => Lab.page.steps(1);
-  at("reset").onclick = () => { run(false); reset(); };
+  at("reset").onclick = reset;
   at("in").onclick = () => game(attacker.guess(true) ? "Right. " : "No. ");
   at("out").onclick = () => game(attacker.guess(false) ? "Right. " : "No. ");
   at("preset").onchange = () => {
-    if (!at("preset").value) return;
-    const values = at("preset").value.split(",").map(Number);
-    Object.keys(CHOICES).forEach((name, i) => { at(name).value = CHOICES[name].indexOf(values[i]); });
-    labels();
-    attacker.deal(settings().noise);
-    game();
+    if (at("preset").value) choose({ ...PRESETS[at("preset").value], seed: settings().seed });
   };
+  at("seed").onchange = reset;
   for (const name in CHOICES) {
     at(name).oninput = () => {
-      at("preset").value = "";
       labels();
-      if (name === "noise") { attacker.deal(settings().noise); game(); }
+      if (name === "records") people(settings().records);
+      if (name === "noise") deal();
+      meter();
     };
   }
-  for (const name of ["train", "price"]) {
-    at(`tab-${name}`).onclick = () => {
-      for (const one of ["train", "price"]) {
-        at(one).hidden = one !== name;
-        at(`tab-${one}`).setAttribute("aria-selected", String(one === name));
-      }
-      if (name !== "train") run(false);
-    };
-  }
-  labels();
-  reset();
+
+  for (const name of ["train", "price"]) at(`tab-${name}`).onclick = () => open(name);
+  window.addEventListener("hashchange", address);
+  window.addEventListener("resize", () => { if (!at("train").hidden) meter(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => meter());
+  const first = location.hash; // labels write another
+  choose(Lab.settings.read(first));
+  if (first === "#price") open("price");
 })();
