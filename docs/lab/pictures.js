@@ -130,8 +130,10 @@ Lab.pictures = (function () {
     second = seen.second;
     const reach = Math.max(1.15 * noise, 2.2) * clip;
     const scale = Math.min(wide, high) / 2 / reach;
-    const limit = (v, side) => Math.min(side / 2 - 4, Math.max(4 - side / 2, v * scale));
-    const place = ([x, y]) => [wide / 2 + limit(x, wide), high / 2 + limit(y, high)];
+    const place = ([x, y]) => { // at the frame's edge, in the same direction, if it lies outside
+      const inside = Math.min(scale, (wide / 2 - 4) / Math.abs(x), (high / 2 - 4) / Math.abs(y));
+      return [wide / 2 + x * inside, high / 2 + y * inside];
+    };
     let longer = 0;
     const ends = rows.map((row) => {
       const norm = Math.sqrt(row.reduce((sum, one) => sum + one * one, 0));

@@ -22,8 +22,8 @@ Lab.settings = (function () {
   const WATCH = {
     private: "Watch the green dots find all eight clusters while epsilon stays below 2.",
     few: "Watch the same picture form from a tenth of the people, while epsilon rises far above 10.",
-    loud: "Watch 2,000 people protected by noise alone: epsilon stays below 3, and the dots find no shape.",
-    none: "Watch the dots settle soon, and no epsilon hold. A cluster or two may stay empty: GANs do that without noise, too.",
+    loud: "Watch noise alone protect 2,000 people: epsilon stays below 3, and half the clusters stay empty.",
+    none: "Watch the dots settle soon, with no promise to anyone. GANs may leave a cluster empty even so.",
   };
 
   // The settings of an address such as #noise=1&seed=3; what it does not name is the opening run's.

@@ -14,7 +14,7 @@
   function settings() {
     const found = {};
     for (const name in CHOICES) found[name] = CHOICES[name][Number(at(name).value)];
-    return { ...found, seed: Math.max(1, Math.floor(Number(at("seed").value)) || 1) };
+    return { ...found, seed: Math.min(999999, Math.max(1, Math.floor(Number(at("seed").value)) || 1)) };
   }
 
   // Significant digits of an upper bound, rounded up: it stays a bound.
@@ -82,13 +82,8 @@
     });
     at("spent").setAttribute("aria-label", `Epsilon over steps of D, now ${show(now)} after ${counted(gan.steps)}`);
     at("reached").setAttribute("aria-label", `Clusters reached over steps of D, now ${reached} of 8`);
-    picture();
-  }
-
-  function picture() {
-    const chosen = settings();
     Lab.pictures.field(at("field"), gan);
-    const longer = Math.round(100 * Lab.pictures.cloud(at("cloud"), gan, chosen));
+    const longer = Math.round(100 * Lab.pictures.cloud(at("cloud"), gan, settings()));
     at("clipped").textContent = `${longer} % of gradients are longer than the clip norm.`;
   }
 
@@ -144,7 +139,7 @@
     train((chosen) => gan.steps < chosen.steps && performance.now() < end);
     if (gan.steps >= settings().steps) run(false);
     else if (time > looked + 250) { looked = time; meter(); }
-    else picture();
+    else Lab.pictures.field(at("field"), gan);
     requestAnimationFrame(frame);
   }
 
@@ -190,14 +185,16 @@
       at(one).hidden = one !== name;
       at(`tab-${one}`).setAttribute("aria-selected", String(one === name));
     }
-    if (name === "train") meter();
-    else if (running) run(false);
+    if (name === "price" && running) run(false);
+    if (name === "train") { meter(); labels(); }
+    else history.replaceState(null, "", "#price");
   }
 
-  // Follow the address: #price is the other part, #what the article, anything with = settings.
+  // Follow the address: #price is the other part, #what the article (after which the settings return).
   function address() {
     if (location.hash === "#price") open("price");
     else if (location.hash.includes("=")) choose(Lab.settings.read(location.hash));
+    else labels();
   }
 
   Lab.page = {
@@ -214,6 +211,7 @@
     if (at("preset").value) choose({ ...PRESETS[at("preset").value], seed: settings().seed });
   };
   at("seed").onchange = reset;
+  at("to-what").onclick = () => open("train");
   for (const name in CHOICES) {
     at(name).oninput = () => {
       labels();

@@ -1,5 +1,6 @@
 """The Lab in a browser, opened from disk: it trains, its meter is the kit's, and it asks nobody."""
 
+import importlib
 import json
 import math
 import re
@@ -55,6 +56,7 @@ def ledgers():
         [(1, 0.032, 700), (0.5, 0.032, 20), (1, 0.128, 300)],
         [(10, 0.5, 1), (0.3, 0.008, 1)],
         [(3, 0.064, 2500), (2, 0.064, 2500), (1.5, 0.064, 2500)],
+        *([(noise, rate, 2000)] for noise in (0.3, 1.5, 10) for rate in (1.6e-6, 2.56e-5, 1)),
     ]
     return single + mixed
 
@@ -72,50 +74,22 @@ def test_the_meter_is_the_kits_and_never_below_it(page):
         assert own <= epsilon <= own * (1 + 1e-6), one
 
 
-def price(preset, records=None):
-    """The kit's epsilon of a preset's whole run, with other records if they are given."""
-    rate = min(1, preset["batch"] / (records or preset["records"]))
-    release = Release(SampledGaussian(preset["noise"], rate), preset["steps"])
-    return rdp.epsilon([release], delta=DELTA).epsilon
-
-
 def test_presets_cost_what_the_kit_says_and_the_first_at_most_3(page):
     """Before the first step the page prices the whole run, and ten times as many people."""
-    presets = page.evaluate("Lab.settings.PRESETS")
-    assert page.input_value("#preset") == next(iter(presets)) == "private"
-    assert len(presets) <= 4
-    assert max(price(presets["private"]), price(presets["loud"])) <= 3
-    assert price(presets["few"]) > 20
-    for name, preset in presets.items():
+    found = {}
+    for name, preset in page.evaluate("Lab.settings.PRESETS").items():
         page.select_option("#preset", name)
-        assert page.text_content("#watch").startswith("Watch ")
-        if preset["noise"] == 0:
-            assert "no number of people" in page.text_content("#ten")
-            continue
-        own = price(preset, 10 * preset["records"]), price(preset)
+        rates = (
+            [preset["batch"] / preset["records"] / k for k in (10, 1)] if preset["noise"] else []
+        )
         shown = re.findall(r"[\d.]*\d", page.text_content("#ten"))
-        for exact, value in zip(own, map(float, shown), strict=True):
-            assert exact <= value <= 1.01 * exact, name
-
-
-def test_moving_the_records_reprices_the_steps_and_leaves_the_networks(page):
-    page.evaluate("Lab.page.steps(20)")
-    weights = "Array.from(Lab.page.gan.generator.weights)"
-    before = page.evaluate(weights)
-    page.focus("#records")
-    page.keyboard.press("ArrowRight")
-    own = rdp.epsilon([Release(SampledGaussian(1.5, 256 / 50_000), 40)], delta=DELTA).epsilon
-    assert own <= float(page.text_content("#epsilon")) <= own * 1.01
-    assert page.evaluate(weights) == before
-    assert "as if" in page.text_content("#note")
-
-
-RUN = """([name, seed]) => {
-  const chosen = Lab.settings.PRESETS[name];
-  const gan = new Lab.Gan({ seed, records: chosen.records });
-  while (gan.steps < chosen.steps) gan.step(chosen);
-  return [gan.quality().reached, gan.quality().far, gan.steps];
-}"""
+        for rate, value in zip(rates, map(float, shown), strict=True):
+            release = Release(SampledGaussian(preset["noise"], rate), preset["steps"])
+            own = rdp.epsilon([release], delta=DELTA).epsilon
+            assert own <= value <= 1.01 * own, name
+            found[name] = value
+    assert next(iter(found)) == "private"
+    assert max(found["private"], found["loud"]) <= 3 < 20 < found["few"]
 
 
 @pytest.mark.slow("an opening run that is private and misses clusters, or a failing one that works")
@@ -125,45 +99,51 @@ RUN = """([name, seed]) => {
 )
 def test_presets_do_what_they_say(page, name, seeds, most, enough):
     """Seeds are fixed, so a browser comes to the same again; `enough` of them reach so many."""
-    found = [page.evaluate(RUN, [name, seed]) for seed in range(1, seeds + 1)]
-    whole = sum(reached >= most and far < 0.15 for reached, far, _ in found)
-    assert {steps for *_, steps in found} == {2000}
-    assert whole >= enough if enough else whole == 0, found
+    run = """([name, seed]) => {
+      const chosen = Lab.settings.PRESETS[name];
+      const gan = new Lab.Gan({ seed, records: chosen.records });
+      while (gan.steps < chosen.steps) gan.step(chosen);
+      return gan.quality();
+    }"""
+    found = [page.evaluate(run, [name, seed]) for seed in range(1, seeds + 1)]
+    good = sum(one["reached"] >= most and (not enough or one["far"] < 0.15) for one in found)
+    assert good >= enough if enough else good == 0, found
 
 
-def test_the_opening_run_with_one_seed(page):
-    """Half of it: more clusters than untrained networks reach, nearer, in a few seconds."""
+def test_the_opening_run_with_one_seed_and_then_with_more_people(page):
+    """Two fifths of it; moving the records reprices the steps and leaves the networks."""
     page.evaluate("Lab.page.steps(400)")
-    assert page.evaluate("Lab.page.gan.quality().reached") >= 4
-    assert page.evaluate("Lab.page.gan.quality().far") < 0.25
-    assert float(page.text_content("#epsilon")) < 1.5
+    found = page.evaluate("Lab.page.gan.quality()")
+    assert found["reached"] >= 4
+    assert found["far"] < 0.25
+    page.focus("#records")
+    page.keyboard.press("ArrowRight")
+    own = rdp.epsilon([Release(SampledGaussian(1.5, 256 / 50_000), 800)], delta=DELTA).epsilon
+    assert own <= float(page.text_content("#epsilon")) <= own * 1.01
+    assert page.evaluate("Lab.page.gan.quality()") == found
 
 
 def test_an_address_reproduces_a_run_and_nonsense_in_it_is_left_out(page):
-    page.goto(PAGE + "#noise=3&records=500&seed=7&clip=77&batch=x")
-    page.evaluate("Lab.page.steps(5)")
-    weights = "Array.from(Lab.page.gan.generator.weights)"
-    address, found = page.url, page.evaluate(weights)
-    assert re.search("#noise=3&batch=256&records=500&clip=1&.*&seed=7$", address)
-    page.goto("about:blank")
-    page.goto(address)
-    assert page.evaluate(weights) != found
-    page.evaluate("Lab.page.steps(5)")
-    assert page.evaluate(weights) == found
+    found = []
+    for address in (PAGE + "#noise=3&records=500&seed=7&clip=77&batch=x", ""):
+        page.goto(address or found[0][0])
+        page.evaluate("Lab.page.steps(5)")
+        found.append((page.url, page.evaluate("Array.from(Lab.page.gan.generator.weights)")))
+        page.goto("about:blank")
+    assert re.search("#noise=3&batch=256&records=500&clip=1&.*&seed=7$", found[0][0])
+    assert found[0] == found[1]
 
 
 def test_links_lead_to_files_here_and_to_pages_of_the_book(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(CHECKOUT / "docs/book")
-    import pages
-
+    pages = importlib.import_module("pages")
     pages.copy_lab(SimpleNamespace(outdir=tmp_path), None)
-    link = re.compile(r'href="(\.\./[^"#]+)"')
-    here = link.findall((CHECKOUT / "docs/lab/index.html").read_text(encoding="utf-8"))
-    built = link.findall((tmp_path / "docs/lab/index.html").read_text(encoding="utf-8"))
-    assert len(here) >= 3
-    for one, other in zip(here, built, strict=True):
-        assert (CHECKOUT / "docs/lab" / one).exists()
-        assert other == one.removesuffix(".md") + ".html"  # the slow test of the book follows it
+    here, built = (
+        re.findall(r'href="(\.\./[^"]+)"', (folder / "docs/lab/index.html").read_text("utf-8"))
+        for folder in (CHECKOUT, tmp_path)
+    )
+    assert all((CHECKOUT / "docs/lab" / one).exists() for one in here)
+    assert built == [one.removesuffix(".md") + ".html" for one in here] != []
 
 
 def test_without_steps_or_records_it_costs_nothing_and_without_noise_no_epsilon_covers_it(page):
@@ -192,13 +172,14 @@ def test_the_meter_counts_the_steps_that_are_made_with_the_settings_of_each(page
     assert page.text_content("#epsilon") == "0"
 
 
-def test_run_and_pause(page):
-    page.click("#run")
+def test_run_and_pause_by_keys(page):
+    page.focus("#run")
+    page.keyboard.press("Enter")
     page.wait_for_function("Lab.page.gan.steps > 5")
-    page.click("#run")
+    page.keyboard.press("Space")
     stopped = page.evaluate("Lab.page.gan.steps")
     page.wait_for_timeout(200)
-    assert page.evaluate("Lab.page.gan.steps") <= stopped + 200
+    assert page.evaluate("Lab.page.gan.steps") == stopped
     assert page.text_content("#run") == "Run"
 
 
@@ -311,7 +292,12 @@ def test_it_fits_a_laptop_and_a_phone(page):
         letters = page.evaluate(LETTERS)
         assert min(letters) >= 10, (size, tab, letters)  # pixels, as they are seen
     unnamed = page.evaluate(
-        "[...document.querySelectorAll('input, button, select')].filter(e => !e.textContent.trim()"
-        " && !(e.labels && e.labels.length) && !e.ariaLabel).length"
+        "[...document.querySelectorAll('input, button, select, canvas, svg')].filter(e => "
+        "![e.textContent.trim(), e.labels?.length, e.ariaLabel, e.getAttribute('aria-labelledby')]"
+        ".some(Boolean)).length"
     )
     assert unnamed == 0
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(paper) == "rgb(255, 255, 255)"
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(paper) == "rgb(20, 24, 29)"
