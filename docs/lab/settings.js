@@ -22,7 +22,7 @@ Lab.settings = (function () {
   const WATCH = {
     private: "Watch the green dots find all eight clusters while epsilon stays below 2.",
     few: "Watch the same picture form from a tenth of the people, while epsilon rises far above 10.",
-    loud: "Watch noise alone protect 2,000 people: epsilon stays below 3, and half the clusters stay empty.",
+    loud: "Watch noise alone protect 2,000 people: epsilon stays below 3, and clusters stay empty.",
     none: "Watch the dots settle soon, with no promise to anyone. GANs may leave a cluster empty even so.",
   };
 
