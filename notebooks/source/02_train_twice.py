@@ -15,8 +15,8 @@
 # - say why noise on the value of a loss leaves every gradient as it is
 # - find every image of a batch in a gradient whose noise stays within the batch's span
 #
-# - **Time** 15 seconds to run on one core, 20 minutes to read
-# - **Memory** 600 MB
+# - **Time** 20 seconds to run on one core, 20 minutes to read
+# - **Memory** 630 MB
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set: the digits come with scikit-learn
 # - **Sources** Ma, Li, Ding, Liu, Wei, Weng and Poor, arXiv:2007.02056, 2020 (RDP-GAN), and their public code
 
@@ -229,6 +229,7 @@ def left(gradient):
     return (images - images @ basis @ basis.T).norm(dim=1) / images.norm(dim=1)
 
 
+# %%
 shares = {name: left(gradients[name]) for name in ("output error (eq. 9)", "repaired")}
 assert shares["output error (eq. 9)"][:16].max() < 1e-9
 for name, share in shares.items():

@@ -1,44 +1,9 @@
-"""Exercises of notebook 12: the place of the noise, and the cost of a loss value."""
-
-import numpy as np
+"""Exercises of notebook 12: the cost of a loss value, its bound, and a score."""
 
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.privacy import calibrate, pld
 
 sheet = Sheet("12_rdp_gan")
-
-
-@sheet.guess(because="The noise has no gradient. Nothing of it arrives in the weights.")
-def apart() -> float:
-    """Two trainings, same seeds: one with noise of deviation 10 on the loss, one with none.
-
-    By how much do their weights differ at the end, at most?
-    """
-    return 0.0
-
-
-@sheet.function(
-    "Differentiate with respect to w; the noise does not depend on it.",
-    examples=[(np.array([1.0, -2.0, 3.0]), 10.0), (np.array([0.5]), -300.0)],
-    because="The same whatever the noise: that is the whole story of section 1.",
-)
-def slope(w: np.ndarray, noise: float) -> np.ndarray:
-    """Write slope(w, noise): the gradient with respect to w of sum(w^2) + noise."""
-    return 2 * w
-
-
-bound = sheet.choice(
-    "C is set to the largest loss that was seen during training. What is wrong with it?",
-    "It is read off the private records, and does not bound the next run.",
-    {
-        "Nothing: a largest value is a bound.": "Of these records. Another record may exceed it.",
-        "It is read off the private records, and does not bound the next run.": (
-            "A bound must hold before the data are seen: clip at a public one."
-        ),
-        "It is too large: the mean loss would do.": "A smaller number bounds even less.",
-    },
-    "Who knows C, and when?",
-)
 
 
 @sheet.number(
@@ -56,6 +21,38 @@ def loss_noise() -> float:
     Batches of 64 out of 20,000, C = 20, delta 1e-5, certified.
     """
     return _ratio() * 20 / 64
+
+
+bound = sheet.choice(
+    "C is set to the largest loss that was seen during training. What is wrong with it?",
+    "It is read off the private records, and does not bound the next run.",
+    {
+        "Nothing: a largest value is a bound.": "Of these records. Another record may exceed it.",
+        "It is read off the private records, and does not bound the next run.": (
+            "A bound must hold before the data are seen: clip at a public one."
+        ),
+        "It is too large: the mean loss would do.": "A smaller number bounds even less.",
+    },
+    "Who knows C, and when?",
+)
+
+score = sheet.choice(
+    "By the paper's score a run has 1.000, but a classifier trained on its records is right on "
+    "0.746 of real ones, as by always answering 'low'. What has the generator learned?",
+    "To make records of one income only.",
+    {
+        "To make records of one income only.": (
+            "Asked about them, a classifier of real records has nothing to get wrong."
+        ),
+        "The census, better than its own records show it.": (
+            "Then a classifier would learn from its records more than always answering 'low'."
+        ),
+        "Its training records by heart.": (
+            "Then a classifier would learn from its records as much as from real ones, 0.835."
+        ),
+    },
+    "The paper's score asks a classifier of real records about generated ones.",
+)
 
 
 def _ratio() -> float:
