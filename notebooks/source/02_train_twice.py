@@ -20,7 +20,7 @@
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set: the digits come with scikit-learn
 # - **Sources** Ma, Li, Ding, Liu, Wei, Weng and Poor, arXiv:2007.02056, 2020 (RDP-GAN), and their public code
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # A **GAN** is two networks that train each other. The *discriminator* learns to tell real records from generated
 # ones; the *generator* learns to make records that pass for real. Only the discriminator sees real records, so its
 # updates must be private. The usual way, DP-SGD, clips each record's gradient and adds noise to all coordinates:
@@ -30,23 +30,23 @@
 # nothing, and let back-propagation carry the noise into the gradients. The paper states $\varepsilon = 0.5$ for 1,000
 # iterations at noise $\sigma = 10$. Before any theory, let us do it.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # ## 1. Train twice
 #
 # Here is one step of the discriminator as the paper's Algorithm 1 has it. Line 9 adds the noise, and line 10 follows
 # the gradient of the noisy loss. ([12_rdp_gan](12_rdp_gan.ipynb) goes through the algorithm line by line.)
 
-# %%
+# %% tags=["lab1"]
 from dpkit.course.step_source import step_source
 from dpkit.papers import rdp_gan as paper
 
 step_source(paper.loss_value_step)
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # We train a GAN of handwritten digits twice, with the same starting weights, the same batches and the same random
 # numbers. The only difference is $\sigma$: 10 or none.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "lab1"]
 from dataclasses import replace
 
 import numpy as np
@@ -56,7 +56,7 @@ from dpkit import datasets
 from dpkit.common import plots
 from dpkit.training import Data, generator_on, train
 
-# %%
+# %% tags=["lab1"]
 # Training amplifies the last digits, which are a machine's own: in double precision they stay small.
 torch.set_default_dtype(torch.float64)
 digits, cpu = datasets.digits(split="train"), torch.device("cpu")
@@ -64,7 +64,7 @@ data = Data(2 * torch.from_numpy(digits.flat()).double() - 1, torch.from_numpy(d
 print(paper.SMALL.noise, "for", paper.SMALL.iterations, "generator iterations")
 
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 def trained(settings, step=paper.loss_value_step):
     """A GAN after all iterations of `settings`."""
     gan = paper.new_gan(settings, seed=0, device=cpu)
@@ -75,25 +75,25 @@ def trained(settings, step=paper.loss_value_step):
 quiet = replace(paper.SMALL, noise=paper.NON_PRIVATE.noise)
 noisy_gan, quiet_gan = trained(paper.SMALL), trained(quiet)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # How far apart are the weights of the two? The loss itself is near 1.4, so $\sigma = 10$ is about seven times as much.
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # Guess before you run on:
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab1"]
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab1"]
 # **Question 1.** Two trainings, same seeds: one with noise of deviation 10 on the loss, one with none. By how
 # much do their weights differ at the end, at most?
 
-# %%
+# %% tags=["lab1"]
 from dpkit.course.exercises import train_twice as turn
 
 turn.apart.check(...)
 
 
-# %% tags=["guessed", "hide-output", "fragment"]
+# %% tags=["guessed", "hide-output", "fragment", "lab1"]
 def weights(gan):
     """Every weight of both networks, in one vector."""
     networks = (gan.discriminator, gan.generator_net)
@@ -103,10 +103,10 @@ def weights(gan):
 apart = (weights(noisy_gan) - weights(quiet_gan)).abs().max()
 print(f"largest difference among {len(weights(noisy_gan)):,} weights: {apart.item()}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # Not small: zero. And training did move the weights:
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab1"]
 start = weights(paper.new_gan(paper.SMALL, seed=0, device=cpu))
 moved = (weights(quiet_gan) - start).abs().max().item()
 print(f"training moved a weight by up to {moved:.3f}")
@@ -125,24 +125,24 @@ assert np.array_equal(*drawn.values())
 plots.picture(plots.image_rows(drawn, columns=20), "With noise 10 on the loss and with none, the GAN draws the same "
               "pictures. Digits 0 to 9, twice; every pixel of the two rows is equal.")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # So the published generator is exactly the one that training *without* privacy gives. No finite epsilon covers that.
 # The kit's settings of the method know it:
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab1"]
 from dpkit.privacy import pld
 
 ledger = paper.SETTINGS.ledger(public_size=60_000)
 print(f"claimed {paper.SETTINGS.target_epsilon}, proven {pld.epsilon(ledger, delta=1e-5).epsilon}")
 print(ledger[0].mechanism.reason)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # ## 2. Why nothing arrives
 #
 # > **Why.** An update needs the *gradient* of the loss. With $\tilde F(W) = F(W) + n$ and a number $n$ that does not
 # > depend on $W$, $\nabla_W \tilde F = \nabla_W F + 0$.
 
-# %% tags=["hide-input", "fragment"]
+# %% tags=["hide-input", "fragment", "lab1"]
 figure, (ax,) = plots.figure(height=3.2)
 w, at = np.linspace(-2, 3, 101), 1.5
 for n, colour in ((-5, "0.6"), (0, "0"), (10, "0.4")):

@@ -357,7 +357,7 @@ tabled(rows, ["schedule", "k", "start", "lower", "upper", "from 10"])
 # constant noise. No common starting noise gives the printed iterations, 632, 532 and 894 for time, step and exp
 # (section 3).
 #
-# What does a repaired GAN learn of the census in 40 iterations? (Some ten seconds.)
+# What does a repaired GAN learn of the census in 40 iterations?
 
 # %%
 from tqdm.auto import tqdm
@@ -819,7 +819,7 @@ audits("rdp_gan")
 # simulated census. But some Adult runs with lower rates had been scored before those at epsilon 0.5 were settled. And
 # scoring a run with test records costs nothing here only because MNIST and Adult are public.
 #
-# Last, the table that sums it up. *Charged* is what the paper's theorems give at the same noise; `none` means no
+# Last, a summary. *Charged* is what the paper's theorems give at the same noise; `none` means no
 # finite epsilon. At 0.4996, repaired runs reach 0.822 on MNIST by the paper's score, the mean of three; the paper
 # prints 0.863.
 
@@ -833,6 +833,10 @@ ending("rdp_gan", mnist, **{"loss-value": "1,000 iterations, the code's networks
 # ## Your turn
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %% [markdown] tags=["question"]
+# **Question 1.** With which noise on a batch's mean loss would 5,000 noisy loss values really cost 0.5?
+# Batches of 64 out of 20,000, C = 20, delta 1e-5, certified.
 
 # %%
 from dpkit.course.exercises import rdp_gan as turn
