@@ -20,7 +20,7 @@
 # - **Needs** nothing: no data set, no download, no GPU
 # - **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 2.13
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable in it?
 # "It only learned averages" is a hope, not an answer. Differential privacy gives an answer that holds against
 # every attacker, and it is a number: **epsilon**.
@@ -36,13 +36,13 @@ for package in ("numpy", "scipy", "matplotlib", "dpkit"):
     print(f"{package:10} {version(package).split('.')[0]}.x is here")
 assert sys.version_info >= (3, 11), "dpkit needs Python 3.11 or newer"
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # ## Publish one number privately
 #
 # Suppose 200 people were asked whether they have a certain illness, and 37 said yes. Publishing 37 looks
 # harmless. But someone who already knows 199 of the answers now knows the last one too.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # > **Definition 1 (neighbours).** Two data sets are neighbours if one is the other plus one record. This is
 # > *add-remove* adjacency; dpkit always says which adjacency a number is for.
 #
@@ -51,7 +51,7 @@ assert sys.version_info >= (3, 11), "dpkit needs Python 3.11 or newer"
 #
 # The **Gaussian mechanism** adds noise with a standard deviation that is a multiple of the sensitivity.
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 import numpy as np
 
 count, sensitivity, noise_multiplier = 37, 1.0, 2.0
@@ -59,10 +59,10 @@ rng = np.random.default_rng(0)
 published = count + noise_multiplier * sensitivity * rng.standard_normal()
 print(f"true count {count}, published {published:.1f}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # The count is still useful: 37, give or take 2. What did it cost the last person asked?
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # ## What an output gives away
 #
 # Imagine two worlds. In one, that person did not take part and the count is 36; in the other they did, and it
@@ -70,15 +70,15 @@ print(f"true count {count}, published {published:.1f}")
 # (density with the person / density without) is the **privacy loss** of $y$. It is positive where $y$ makes it
 # more likely that they took part. Where does $y$ say nothing? Put your answer in place of the dots.
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab1"]
 # **Question 1.** The count is 37 with the person and 36 without. For which published y is the loss zero?
 
-# %%
+# %% tags=["lab1"]
 from dpkit.course.exercises import start_here as turn
 
 turn.zero_loss.check(...)
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 def log_density(y, mean):
     return -((y - mean) ** 2) / (2 * noise_multiplier**2)
 
@@ -90,7 +90,7 @@ def privacy_loss(y):
 for y in (30, 40, 45):
     print(f"output {y}: privacy loss {privacy_loss(y):+.3f}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # Extreme outputs reveal a lot, but they are rare. That is why the definition has two numbers:
 #
 # > **Definition 3 ($(\varepsilon, \delta)$-differential privacy).** For every set $S$ of outputs and all
@@ -99,14 +99,14 @@ for y in (30, 40, 45):
 # In words: because of one person, no event becomes more than $e^\varepsilon$ times as likely, up to a small
 # probability $\delta$.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # For a given $\varepsilon$, the worst $S$ is the set of all $y$ with a loss above $\varepsilon$; it gives the
 # smallest possible $\delta$:
 # $$\delta(\varepsilon) = \Pr[\text{loss} > \varepsilon \text{ with the person}] - e^\varepsilon \Pr[\text{loss} > \varepsilon \text{ without}].$$
 #
 # As a function of $y$ the loss is a straight line of slope 1 / noise², so one threshold on $y$ is enough.
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 from scipy.special import ndtr  # the normal distribution function
 
 
@@ -120,14 +120,14 @@ def delta_by_hand(epsilon):
 for epsilon in (0.5, 1.0, 2.0):
     print(f"epsilon {epsilon}: delta {delta_by_hand(epsilon):.2e}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # ## Check delta a second way
 #
 # dpkit computes the same $\delta$ another way: from Mills ratios (tail / density) in place of probabilities, which
 # keeps all digits where these are small (Dong, Roth, Su 2022, Corollary 2.13). Its answers for a record removed
 # and for a record added must both agree with ours.
 
-# %%
+# %% tags=["lab1"]
 from dpkit.privacy import Gaussian
 
 mechanism = Gaussian(noise_multiplier=2.0)
@@ -136,14 +136,14 @@ for epsilon in (0.5, 1.0, 2.0):
     assert np.allclose([removed, added], delta_by_hand(epsilon), rtol=1e-9)
     print(f"epsilon {epsilon}: delta {removed:.2e} removed, {added:.2e} added")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # ## Attack it
 #
 # Play the attacker 200,000 times in each world: say "they were there" when the loss is above 0.2. Whatever rule
 # you use, the definition promises: true-positive rate $\le e^\varepsilon \times$ false-positive rate
 # $+\ \delta$.
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 trials = 200_000
 there = 37 + noise_multiplier * rng.standard_normal(trials)
 absent = 36 + noise_multiplier * rng.standard_normal(trials)
@@ -152,18 +152,18 @@ allowed = np.exp(0.2) * false_alarm + delta_by_hand(0.2)
 spread = 2 * np.sqrt(right * (1 - right) / trials)
 print(f"right {right:.4f} +- {spread:.4f}, allowed at most {allowed:.4f}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # The attacker reaches the limit, up to chance, because this rule is the best there is at $\varepsilon = 0.2$.
 # Another threshold trades one error for the other. All best attackers together make a curve:
 
-# %%
+# %% tags=["lab1"]
 from scipy.special import ndtri  # the inverse of ndtr
 
 alarms = np.linspace(0.001, 0.999, 99)  # of the worlds in which the person was absent
 threshold = 36 + noise_multiplier * ndtri(1 - alarms)
 missed = ndtr((threshold - 37) / noise_multiplier)
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "lab1"]
 from dpkit.common import plots
 
 drawn, (ax,) = plots.figure(width=6.0, height=3.6)
@@ -175,23 +175,23 @@ labels = {"no attacker here": (0.1, 0.2), "guessing": (0.62, 0.42), "attacker": 
 for label, place in labels.items():
     ax.annotate(label, place, fontsize=9)
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab1"]
 plots.picture(
     drawn,
     "The best attackers lie on the curve, and none lies below it. Our attacker, at "
     f"({false_alarm:.2f}, {1 - right:.2f}), is on the curve; the dotted line is guessing.",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # The next picture has the same axes, for a whole training run: 10,000 steps. Move the noise multiplier, then the
 # mark (alpha, beta). Which attackers can exist? Before you move: does less noise lift the curve or lower it?
 
-# %%
+# %% tags=["lab1"]
 from dpkit.course.explorers import TradeOff
 
 TradeOff()
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # ## Compute an epsilon for many releases
 #
 # Training a network privately is the same mechanism many times over. At each step, every example's gradient is
@@ -199,10 +199,10 @@ TradeOff()
 # $C$; it gets noise, and the network is updated with it. The costs of all steps add up. A list of what was
 # released is a **ledger**, and an **accountant** adds up its cost.
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # (`rdp` is one accountant; [01_accountants](01_accountants.ipynb) explains it.)
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 from dpkit.privacy import Release, SampledGaussian, rdp
 
 for steps in (1, 100, 10_000):
@@ -210,37 +210,37 @@ for steps in (1, 100, 10_000):
     epsilon = rdp.epsilon(ledger, delta=1e-5).epsilon
     print(f"{steps:6} steps on everyone: epsilon {epsilon:9.2f}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # Why 2.17 for one step, if `delta_by_hand` is below $10^{-5}$ at epsilon 2 already? RDP gives an *upper* bound,
 # which is not the smallest. Find the exact epsilon: try `delta_by_hand` until it gives $10^{-5}$.
 #
 # <details><summary>Answer</summary>1.99.</details>
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # That would be hopeless without **sampling**. If each step uses a random 1 % of the records, a person who is
 # not drawn loses nothing, and nobody knows who is drawn.
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 for steps in (1, 100, 10_000):
     ledger = [Release(SampledGaussian(noise_multiplier=2.0, sample_rate=0.01), count=steps)]
     epsilon = rdp.epsilon(ledger, delta=1e-5).epsilon
     print(f"{steps:6} steps on 1 %:      epsilon {epsilon:9.2f}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # An epsilon without its context is worth little, so dpkit's answers carry theirs. (`method` names the
 # accountant, `lower` is a proven lower bound: 0 where the method gives none.)
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab1"]
 from dpkit.common.show import short
 
 guarantee = rdp.epsilon(ledger, delta=1e-5)
 for name, value in guarantee._asdict().items():
     print(f"{name:12} {short(value, 4) if isinstance(value, float) else value}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # Now the other way round: which noise keeps 10,000 steps within epsilon 9.6?
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 from dpkit.privacy import calibrate
 
 noise = calibrate.noise_multiplier(9.6, sample_rate=0.01, steps=10_000, delta=1e-5)
@@ -248,34 +248,34 @@ spent = rdp.epsilon([Release(SampledGaussian(noise, 0.01), 10_000)], delta=1e-5)
 assert spent.epsilon <= 9.6, "calibration ends on the private side"
 print(f"noise multiplier {noise:.4f}: epsilon {spent.epsilon:.4f}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # The same from a shell: `python -m dpkit noise --epsilon 9.6 --sample-rate 0.01 --steps 10000 --delta 1e-5`.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # ## Correct sums without a guarantee
 #
 # Noise protects only what it is added to. If a program also uses a private value without noise, no
 # accountant can help, and dpkit says so instead of printing a small number:
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 from dpkit.privacy import NoGuarantee
 
 ledger = [Release(SampledGaussian(2.0, 0.01), 10_000)]
 ledger += [Release(NoGuarantee("reads raw labels"))]
 print(rdp.epsilon(ledger, delta=1e-5).epsilon)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # ## Back to the hospital
 #
 # Suppose that its generator came from the run above: 10,000 steps, each on 1 % of the records. Take an attacker
 # who wrongly accuses 1 % of the people who were never patients. How many of the real patients can they find?
 # Put it into Definition 3:
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 most = np.exp(guarantee.epsilon) * 0.01 + guarantee.delta
 print(f"at epsilon {guarantee.epsilon:.3f} at most {most:.1%} of the patients")
 
-# %% [markdown] tags=["fragment"]
+# %% [markdown] tags=["fragment", "lab1"]
 # That holds for every attacker, on average, whatever else they know. The hospital may publish its generator with
 # this sentence, if its code does what the ledger says. Does it? The course asks that of five published systems,
 # and compares three numbers: the epsilon **claimed**, the epsilon **proven** and the epsilon **measured** by an
@@ -311,31 +311,31 @@ print(f"at epsilon {guarantee.epsilon:.3f} at most {most:.1%} of the patients")
 #
 # First, other noise: Laplace noise of scale $b$ has the density $e^{-|x| / b} / (2b)$.
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab1"]
 # **Question 2.** Write laplace_loss(y, scale): the privacy loss of y if the noise on 37 or 36 is Laplace.
 
-# %%
+# %% tags=["lab1"]
 turn.laplace_loss.check(...)
 
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab1"]
 # **Question 3.** An attacker wrongly accuses 1 % of those who are not in the data. Which share of those who
 # are can they find, at most, at epsilon 1 and delta 1e-5?
 
-# %%
+# %% tags=["lab1"]
 turn.found_at_most.check(...)
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab1"]
 # **Question 4.** A count is published every week for a year, with fresh noise each time. Which noise
 # multiplier keeps all 52 releases within epsilon 1 at delta 1e-5?
 
-# %%
+# %% tags=["lab1"]
 turn.weekly_noise.check(...)
 
-# %%
+# %% tags=["lab1"]
 turn.sheet.quiz()
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # ## What to take away
 #
 # - Epsilon bounds what *any* attacker learns about one person; delta is the probability left over.

@@ -20,12 +20,12 @@
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set, no download, no GPU
 # - **Sources** Mironov 2017; Mironov, Talwar, Zhang 2019; Balle et al. 2020; Asoodeh et al. 2021; Zhu, Dong, Wang 2022
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # A network is trained on 60,000 examples for 60 epochs. Each example enters each batch independently at random;
 # a batch holds 256 on average. The clipped gradients are summed, and noise of 1.1 times the clip norm is added.
 # What does the run cost at $\delta = 10^{-5}$? Ask three accountants.
 
-# %%
+# %% tags=["lab1"]
 from dpkit.privacy import Release, SampledGaussian, pld, rdp
 
 size, batch, epochs, delta = 60_000, 256, 60, 1e-5
@@ -37,7 +37,7 @@ certified = pld.epsilon(run, delta=delta)
 for answer in (classic, improved, certified):
     print(f"epsilon {answer.epsilon:.4f}  {answer.method}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # One run, one adjacency, one delta, and three epsilons. The largest is a quarter larger than the smallest. None
 # of them is a mistake: each is a proven *upper bound*, and they differ in how much of the run they look at. To
 # see what each looks at, begin with a single step.
@@ -127,7 +127,7 @@ removed, added = mechanisms["sampled Gaussian"].profile([0.05, 0.25, 1.0])
 print("delta, record removed", *(f"{d:.3e}" for d in removed))
 print("delta, record added  ", *(f"{d:.3e}" for d in added))
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # With sampling at rate $q$, adding a record never costs more than $-\log(1-q) = 0.105$: beyond that, $\delta$ is 0.
 #
 # ## 2. RDP: add up one moment
@@ -145,7 +145,7 @@ print("delta, record added  ", *(f"{d:.3e}" for d in added))
 # Talwar, Zhang 2019, eq. 30):
 # $$e^{(\alpha-1) D_\alpha} = \sum_{k=0}^{\alpha} \binom{\alpha}{k} (1-q)^{\alpha-k} q^k\, e^{k(k-1)/(2\sigma^2)}.$$
 
-# %%
+# %% tags=["lab1"]
 from scipy.special import comb
 
 noise, rate, steps = step.noise_multiplier, step.sample_rate, run[0].count
@@ -162,7 +162,7 @@ assert np.allclose(step.rdp(list(by_hand)), list(by_hand.values()), rtol=1e-9)
 for order in (2, 8, 16, 30):
     print(f"order {order:2}: one step {by_hand[order]:.4e}, the run {steps * by_hand[order]:.4g}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # A curve of orders is not an epsilon yet. Two theorems convert it:
 #
 # > **Theorem 1.4 (conversions).** A run of Rényi cost $D_\alpha$ is $(\varepsilon, \delta)$-private with
@@ -173,7 +173,7 @@ for order in (2, 8, 16, 30):
 # to $\delta$ and solved for $\varepsilon$. Each line holds at *every* order, so we take the order with the
 # smallest value.
 
-# %%
+# %% tags=["lab1"]
 orders = np.array(list(by_hand))
 spent = steps * np.array(list(by_hand.values()))
 hand_classic = spent + np.log(1 / delta) / (orders - 1)
@@ -181,14 +181,14 @@ hand_improved = spent + (np.log(1 / delta) - np.log(orders)) / (orders - 1) + np
 for name, found in (("classic", hand_classic), ("improved", hand_improved)):
     print(f"{name:9} by hand {found.min():.4f} at order {orders[found.argmin()]}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # The library agrees to within 0.001; it also tries fractional orders. So two of the three epsilons come from
 # **the same curve**. Why do they differ? The classic theorem takes Markov's bound on $P(L > \varepsilon)$ for
 # $\delta$. But a loss barely above $\varepsilon$ hardly counts in Definition 1.2: its weight is only
 # $1 - e^{\varepsilon - L}$. If we keep the weight, Markov's bound shrinks by a factor: the largest value of
 # $(1 - e^{-x})\,e^{-(\alpha-1)x}$ over $x = L - \varepsilon$.
 
-# %%
+# %% tags=["lab1"]
 x, order = np.linspace(0, 2, 200_001), 8
 largest = ((1 - np.exp(-x)) * np.exp(-(order - 1) * x)).max()
 formula = (1 - 1 / order) ** (order - 1) / order
@@ -196,17 +196,17 @@ assert abs(largest / formula - 1) < 1e-9
 less = -np.log(largest) / (order - 1)
 print(f"order {order}: delta times {largest:.4f}, epsilon less {less:.4f}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # That, and a slightly lower best order, is the difference between 3.01 and 2.60. Can the same curve give an even
 # smaller epsilon? The best that can be proven from any *one* order is known (Asoodeh et al. 2021). To four digits
 # it is the same here:
 
-# %%
+# %% tags=["lab1"]
 optimal = rdp.epsilon(run, delta=delta, conversion="optimal")
 for answer in (classic, improved, optimal):
     print(f"{answer.epsilon:.4f}  {answer.method}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # To do better, we must look at more than one moment.
 #
 # ## 3. PLD: add up the whole distribution
@@ -221,16 +221,16 @@ for answer in (classic, improved, optimal):
 # then move the steps. Each step convolves the histogram once more, and the tail beyond $\varepsilon$ makes
 # $\delta$. Watch the dashed bell curve: where does it fit, and where not?
 
-# %%
+# %% tags=["lab1"]
 from dpkit.course.explorers import LossesAddUp
 
 LossesAddUp()
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # And for our run? Beyond the certified epsilon lies a small probability. With the weights of Definition 1.2 it is
 # $\delta$:
 
-# %%
+# %% tags=["lab1"]
 from dpkit.course.explorers.losses_add_up import summed
 
 for k in (1, 10, 100, steps):
@@ -240,11 +240,11 @@ tail = total.losses > certified.epsilon
 counted = total.masses[tail] * -np.expm1(certified.epsilon - total.losses[tail])
 print(f"beyond {certified.epsilon:.4f}: {total.masses[tail].sum():.1e}, weighted {counted.sum():.1e}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # Now we can say why all three epsilons are correct. At each of them, the run's true $\delta$ is at most the
 # $10^{-5}$ that was asked for:
 
-# %%
+# %% tags=["lab1"]
 from dpkit.common.show import short, tabled
 
 looks = {
@@ -257,7 +257,7 @@ rows = zip(("RDP, classic", "RDP, improved", "PLD"), looks, looks.values(), spen
 table = [(name, looks_at, f"{a.epsilon:.2f}", short(d, 2)) for name, looks_at, a, d in rows]
 tabled(table, ["accountant", "what it looks at", "epsilon", "true delta there"])
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # At 2.38 the run has $\delta = 10^{-5}$, just as asked. At 2.60 its $\delta$ is nearly five times smaller, at 3.01
 # more than a hundred times: those two epsilons hold, but understate the privacy. This definition is exact, so we
 # can check it by experiment: [23_more_on_accountants](23_more_on_accountants.ipynb) simulates the run.
@@ -388,21 +388,21 @@ for spacing in (0.005, 0.0025, 0.00125):
 #
 # Move noise, rate, steps and delta. Guess first: does half the noise double epsilon?
 
-# %%
+# %% tags=["lab1"]
 from dpkit.course.explorers import Accountant
 
 Accountant()
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # ## Your turn
 #
 # `hint(1)` helps, `solution()` shows the answer.
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab1"]
 # **Question 1.** Take order 2 alone. Which epsilon does the improved conversion give for the run, at delta
 # 1e-5?
 
-# %%
+# %% tags=["lab1"]
 from dpkit.course.exercises import accountants as turn
 
 turn.one_order.check(...)
@@ -418,10 +418,10 @@ turn.one_order.check(...)
 # %%
 turn.rounding_cost.check(...)
 
-# %%
+# %% tags=["lab1"]
 turn.sheet.quiz()
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # ## What to take away
 #
 # - Every valid upper bound is correct, and the smallest says most. Name the method, the adjacency and delta.

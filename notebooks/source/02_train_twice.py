@@ -82,8 +82,6 @@ noisy_gan, quiet_gan = trained(paper.SMALL), trained(quiet)
 # Guess before you run on:
 
 # %% [markdown] tags=["question", "lab1"]
-
-# %% [markdown] tags=["question", "lab1"]
 # **Question 1.** Two trainings, same seeds: one with noise of deviation 10 on the loss, one with none. By how
 # much do their weights differ at the end, at most?
 
@@ -111,17 +109,17 @@ start = weights(paper.new_gan(paper.SMALL, seed=0, device=cpu))
 moved = (weights(quiet_gan) - start).abs().max().item()
 print(f"training moved a weight by up to {moved:.3f}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # Thirty iterations draw no digits yet. Here is what two stored runs of 1,000 iterations on all of MNIST learned:
 
-# %%
+# %% tags=["lab1"]
 from dpkit.papers.experiments import store
 
 parts = {"noise 10 on the loss": "loss-value-seed0", "no noise": "none-seed0"}
 drawn = {name: store.load_images("rdp_gan", "table_4", part)[:20] for name, part in parts.items()}
 assert np.array_equal(*drawn.values())
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "lab1"]
 plots.picture(plots.image_rows(drawn, columns=20), "With noise 10 on the loss and with none, the GAN draws the same "
               "pictures. Digits 0 to 9, twice; every pixel of the two rows is equal.")
 
@@ -153,17 +151,17 @@ ax.set(xlabel="weight w", ylabel="loss $w^2$ + noise")
 plots.picture(figure, "Noise on the value moves the graph of a loss up or down; the slope stays. The three tangents at "
               "w = 1.5 (dashed) all have slope 3, and training follows nothing but the slope.")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab1"]
 # **Check it a second way**, by autograd on one line:
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab1"]
 w = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
 loss = (w**2).sum()
 for noise in (0.0, 10.0, -1e6):
     (slope,) = torch.autograd.grad(loss + noise, w, retain_graph=True)
     print(f"noise {noise:12,.0f}: loss {(loss + noise).item():12,.0f}, gradient {slope.tolist()}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # ## 3. Could it have been meant otherwise?
 #
 # There are two other readings of the method:
@@ -175,7 +173,7 @@ for noise in (0.0, 10.0, -1e6):
 #
 # Both do change the weights:
 
-# %%
+# %% tags=["lab1"]
 readings = {"multiplicative": (paper.MULTIPLICATIVE, paper.multiplicative_step),
             "output error (eq. 9)": (paper.OUTPUT_ERROR, paper.output_error_step)}
 for name, (settings, step) in readings.items():
@@ -183,7 +181,7 @@ for name, (settings, step) in readings.items():
     apart = (weights(gan) - weights(quiet_gan)).abs().max().item()
     print(f"{name:21} moves a weight by up to {apart:.3f} away from the run without noise")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # Do they protect? A random multiple of a vector still points along the vector. And the gradient of a linear layer is a
 # sum of (error of record $i$) x (input of record $i$). Whatever happens to the errors, the rows of the first layer's
 # gradient are combinations of its inputs: *the private images themselves* and the generated ones.
@@ -191,7 +189,7 @@ for name, (settings, step) in readings.items():
 # To compare, add a third way that does bound each record: clip every gradient, then add noise to every coordinate.
 
 
-# %%
+# %% tags=["lab1"]
 def released(settings, step, batch=16):
     """The gradient that one step hands to the optimiser: first layer (256, 794), its images."""
     gan = paper.new_gan(settings, seed=1, device=cpu)
@@ -200,7 +198,7 @@ def released(settings, step, batch=16):
     return next(gan.discriminator.parameters()).grad[:, :784]
 
 
-# %%
+# %% tags=["lab1"]
 from dpkit.papers.rdp_gan.repaired import repaired
 
 mended = replace(paper.SMALL, noise=repaired("digits", target_epsilon=5.0, public_size=60_000).noise)
@@ -212,7 +210,7 @@ for name, gradient in gradients.items():
     rank = torch.linalg.matrix_rank(gradient, rtol=1e-9).item()
     print(f"{name:21} cosine with the true gradient {cosine:+.4f}, rank {rank} of 256")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # The first two release the true direction, up to a sign. Eq. 9's gradient points elsewhere, but its rank is at most
 # 80: it lies in the span of 16 real and 64 generated images. Noise on all coordinates has rank 256.
 #
@@ -220,7 +218,7 @@ for name, gradient in gradients.items():
 # was not in it is not. How much of an image is left once every such combination is taken away?
 
 
-# %%
+# %% tags=["lab1"]
 def left(gradient):
     """The share of each of 32 images that is no combination of the gradient's rows."""
     rank = torch.linalg.matrix_rank(gradient, rtol=1e-9)
@@ -229,14 +227,14 @@ def left(gradient):
     return (images - images @ basis @ basis.T).norm(dim=1) / images.norm(dim=1)
 
 
-# %%
+# %% tags=["lab1"]
 shares = {name: left(gradients[name]) for name in ("output error (eq. 9)", "repaired")}
 assert shares["output error (eq. 9)"][:16].max() < 1e-9
 for name, share in shares.items():
     print(f"{name:21} others: {share[16:].min():.2f} to {share[16:].max():.2f}")
 print(f"{'repaired':21} in the batch: {shares['repaired'][:16].min():.2f} to {shares['repaired'][:16].max():.2f}")
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "lab1"]
 figure, axes = plots.figure(width=8.4, height=3.0, panels=2)
 for ax, (name, share) in zip(axes, shares.items(), strict=True):
     for who, colour, of in (("in the batch", "0", slice(0, 16)), ("not in it", "0.6", slice(16, 32))):
@@ -247,7 +245,7 @@ axes[0].legend(frameon=False, loc="upper left")
 plots.picture(figure, "Eq. 9's gradient gives every image of the batch away; the repaired one tells none apart. Left: "
               "of the 16 in the batch less than 1e-9 is left. Right: members and others look alike.")
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # Every member is found, and nobody else is accused. To hide a record, noise must reach every direction, not only those
 # that the batch spans. The repaired gradient does that, and a clip bounds what one record adds to it. Its epsilon
 # follows from the accountants of [01_accountants](01_accountants.ipynb).
@@ -256,13 +254,13 @@ plots.picture(figure, "Eq. 9's gradient gives every image of the batch away; the
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab1"]
 # **Question 2.** Write slope(w, noise): the gradient with respect to w of sum(w^2) + noise.
 
-# %%
+# %% tags=["lab1"]
 turn.slope.check(...)
 
-# %%
+# %% tags=["lab1"]
 turn.sheet.quiz()
 
 # %% [markdown] tags=["question"]
@@ -272,7 +270,7 @@ turn.sheet.quiz()
 # %%
 turn.members.check(...)
 
-# %% [markdown]
+# %% [markdown] tags=["lab1"]
 # ## What to take away
 #
 # - Train twice: with noise and without, same seeds. If the weights are equal, the noise protects nothing.
