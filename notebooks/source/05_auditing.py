@@ -9,23 +9,29 @@
 # %% [markdown]
 # # What does an attacker learn? Measuring epsilon
 #
-# > **You will** build an attack from nothing, turn its errors into a lower bound on epsilon, see why the obvious
-# > bound is wrong, break a mechanism, fail to break its repaired version, and audit a whole training run at once.
-# > **Time** 25 seconds to run on two cores, 45 minutes to read. **Memory** 600 MB. **Needs** notebook 00; nothing else.
-# > **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr, Jagielski
-# > 2023; Gonzalez, Dulce, Ramdas, Ribero 2025.
+# **You will be able to**
+#
+# - turn an attack's errors into a lower bound on epsilon that holds with 95 % confidence
+# - find out by attack whether a step of training protects a record as charged
+# - say what a small measured epsilon shows, and what it does not
+#
+# - **Time** 25 seconds to run on two cores, 35 minutes to read
+# - **Memory** 600 MB
+# - **Needs** [00_start_here](00_start_here.ipynb); no data set, no download, no GPU
+# - **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr, Jagielski 2023;
+#   Gonzalez, Dulce, Ramdas, Ribero 2025
 
 # %% [markdown] tags=["slide"]
-# An accountant proves an *upper* bound: epsilon is at most so much, if the code does what was priced. Whether it
-# does, a proof cannot see. An attack looks at what comes out. It gives a *lower* bound: epsilon is at least so
-# much, with 95 % confidence, and whoever claims less is wrong. Between the two lies the truth.
+# An accountant proves an *upper* bound: epsilon is at most so much, if the code does what was priced. A proof cannot tell
+# whether it does. An attack tests what actually comes out. It gives a *lower* bound, with 95 % confidence: a smaller claim
+# is wrong. The truth lies between the two.
 
 # %% [markdown] tags=["slide"]
 # ## 1. Two worlds and a threshold
 #
-# A count is released with Gaussian noise of deviation 1. In one world your record is not in the data and the
-# count is 100; in the other it is, and the count is 101. The attacker knows all of that but not which world it
-# is. He sees one number, and says "present" if it is above a threshold. Where would you put it?
+# A count is released with Gaussian noise of standard deviation 1. Without your record the count is 100, with it 101. The
+# attacker knows all of that, but not which of the two worlds they are in. They see one number, and say "present" if it is
+# above a threshold. Where would you put it?
 
 # %%
 import numpy as np
@@ -37,29 +43,33 @@ print("absent: ", *(f"{x:.2f}" for x in absent[:6]))
 print("present:", *(f"{x:.2f}" for x in present[:6]))
 
 # %% [markdown] tags=["slide"]
-# This picture will come back in every section: the attacker's **scores** without the record (blue) and with it
-# (orange). What overlaps is what protects you.
+# This picture comes back in sections 4 and 6: the attacker's **scores** without the record and with it. The overlap is your
+# protection.
 
-# %%
+# %% tags=["hide-input"]
 from dpkit.common import plots
 
 
-def worlds(scores, words, threshold=None):
+def worlds(scores, axis, words, names=("without the record", "with the record"), threshold=None):
     """Both worlds' scores as histograms."""
-    drawn, (ax,) = plots.figure(height=2.4)
+    drawn, (ax,) = plots.figure(height=2.6)
     edges = np.linspace(*np.quantile(np.concatenate(scores), (0.001, 0.999)), 60)
-    for one, name, colour in zip(scores, ("absent", "present"), plots.COLOURS, strict=False):
+    for one, name, colour in zip(scores, names, plots.COLOURS, strict=False):
         ax.hist(one, edges, density=True, alpha=0.55, color=colour, label=name)
-    ax.vlines([threshold] if threshold else [], *ax.get_ylim(), color="black")
+    if threshold:
+        plots.mark(ax, threshold, "threshold", top=False)
+    ax.set(xlabel=axis, ylabel="density")
+    drawn.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9)
     return plots.picture(drawn, words)
 
 
 # %% tags=["fragment"]
-worlds((absent, present), "Two bell curves one deviation apart, cut at 102.", threshold=102)
+worlds((absent, present), "released count (people)",
+       "The worlds overlap: no threshold tells them apart. The threshold drawn is 102.", threshold=102)
 
 # %% [markdown] tags=["slide"]
-# He errs in two ways. The **false positive rate** is how often he says "present" when the record is not there,
-# the **false negative rate** how often he misses it.
+# The attacker can be wrong in two ways. The **false positive rate** is how often they say "present" when the record is not
+# there, the **false negative rate** how often they miss it.
 
 
 # %% tags=["fragment", "with-code"]
@@ -79,8 +89,8 @@ for threshold in (100.5, 102, 103):
 # > Exchange the two worlds, and the same holds with fpr and fnr exchanged.
 
 # %% [markdown] tags=["slide"]
-# So the best threshold is not the one with the fewest errors. Which of the three above shows most? And is it
-# *true*? The exact epsilon of this release at delta 1e-5 is known:
+# So the best threshold is not the one with the fewest errors. Which of the three above shows most? And is it *true*? We
+# know the exact epsilon of this release at delta 1e-5:
 
 # %% tags=["fragment"]
 from dpkit.privacy import Gaussian, Release, pld
@@ -88,18 +98,15 @@ from dpkit.privacy import Gaussian, Release, pld
 delta = 1e-5
 for threshold in (100.5, 102, 103):
     fpr, fnr = rates(absent, present, threshold)
-    print(f"threshold {threshold:5}: epsilon seems at least {np.log((1 - fnr - delta) / fpr):.2f}")
+    print(f"threshold {threshold:5}: seemingly epsilon at least {np.log((1 - fnr - delta) / fpr):.2f}")
 print(f"proven: {pld.epsilon([Release(Gaussian(1.0))], delta=delta).epsilon:.2f}")
 
 # %% [markdown] tags=["slide"]
 # ## 2. Why that bound is wrong
 #
-# Far out the ratio grows. But far out there are few false positives, and a ratio of small counts is chance. The
-# test that every audit has to pass: two worlds that are *the same*. Nothing can be learned there; epsilon is 0.
-# What does the best threshold show?
-
-# %% [markdown]
-# Guess first.
+# Far out the ratio grows. But far out there are few false positives, and a ratio of small counts is mostly chance. Every
+# audit has to pass this test: two worlds that are *the same*. Nothing can be learned there; epsilon is 0. What does the
+# best threshold show? Guess first.
 
 # %% tags=["fragment"]
 same, again = rng.standard_normal((2, n))
@@ -107,14 +114,13 @@ best = 0.0
 for threshold in np.quantile(same, 1 - np.geomspace(1, 5_000, 60) / n):
     fpr, fnr = rates(same, again, threshold)
     best = max(best, np.log(max(1 - fnr - delta, 1e-12) / fpr))
-print(f"two equal worlds: epsilon seems at least {best:.2f}")
+print(f"two equal worlds: seemingly epsilon at least {best:.2f}")
 
 # %% [markdown] tags=["slide"]
-# Two things went wrong. Rates were taken for probabilities, and the threshold was chosen by looking at the very
-# scores that it was then judged by. Both have a cure.
+# We took observed rates for probabilities, and tested the threshold on the scores that chose it. Both can be fixed.
 #
-# **Intervals.** If 3 of 9,000 are false positives, how large may the probability be? So large that 3 or fewer
-# would come up in only 2.5 % of repetitions. That is Clopper and Pearson's limit (1934); it holds for every n.
+# **Intervals.** If 3 of 9,000 are false positives, how large can the probability be? Take the largest p at which 3 or fewer
+# errors still happen 2.5 % of the time. That is the limit of Clopper and Pearson (1934); it holds for every n.
 
 # %% tags=["fragment", "with-code"]
 from scipy.stats import beta, binom
@@ -131,12 +137,12 @@ print(f"3 of 9,000: at most {limit:.2e}; then 3 or fewer have probability {rare:
 
 
 # %% [markdown] tags=["slide"]
-# With both limits at 97.5 %, both hold together with 95 %, and so does what follows from them. In five lines:
+# Each limit holds with 97.5 %, so both hold together with 95 %, and so does the bound from both:
 
 
 # %% tags=["fragment", "with-code"]
 def measured(absent, present, threshold, alpha=0.05):
-    """Epsilon is at least this with probability 1 - alpha, for a threshold chosen before."""
+    """A lower bound on epsilon at confidence 1 - alpha, for a threshold chosen beforehand."""
     fpr = upper_limit(np.sum(absent > threshold), len(absent), alpha / 2)
     fnr = upper_limit(np.sum(present <= threshold), len(present), alpha / 2)
     return max(0.0, np.log(max(1 - fnr - delta, 1e-300) / fpr))
@@ -146,7 +152,7 @@ print(f"the count, threshold 103: {measured(absent, present, 103):.3f}")
 print(f"equal worlds, threshold 2: {measured(same, again, 2.0):.3f}")
 
 # %% [markdown]
-# The kit's own function gives the same, for a threshold fixed beforehand:
+# The kit's own function agrees:
 
 # %%
 from dpkit.audit import bounds
@@ -156,8 +162,8 @@ found = bounds.at_thresholds(absent, present, thresholds=[103], rng=rng, **asked
 print(f"epsilon at least {found.epsilon:.3f}, {found.confidence:.0%} confidence: {found.method}")
 
 # %% [markdown]
-# **A threshold that costs nothing.** Some of the scores choose it, and only the others are judged. That is
-# `clopper_pearson`. Equal worlds now give 0, and should, in all but 5 % of repetitions:
+# **A threshold that costs nothing.** `clopper_pearson` lets some of the scores choose the threshold and tests it on the
+# others. Equal worlds should now give 0 in all but 5 % of repetitions:
 
 # %%
 found = [
@@ -170,10 +176,10 @@ print(f"the count: {bounds.clopper_pearson(absent, present, rng=rng, **asked).ep
 # %% [markdown]
 # ## 3. How much can an attack show at all?
 #
-# Of 10,000 draws without a single false positive, the limit is still 4/10,000. So without a
-# further assumption $n$ draws show little more than $\log n - 1.4$, whatever leaks. Here is the best possible attacker on Gaussian releases of known
-# epsilon. Another bound assumes that the whole trade-off curve is a Gaussian one. That is right here and nearly
-# right for many small steps; it is an assumption, and the result says so.
+# Even 10,000 draws without a single false positive leave a limit of 4/10,000. So $n$ draws show little more than
+# $\log n - 1.4$, whatever leaks. Here the best possible attacker meets Gaussian releases of known epsilon. The last bound
+# assumes that the whole trade-off curve is a Gaussian one. That is right here and nearly right for many small steps; it is
+# an assumption, and the result says so.
 
 # %%
 from dpkit.privacy import calibrate
@@ -197,12 +203,11 @@ columns = ["draws a world", "true epsilon", "Clopper-Pearson", "both rates joint
 tabled(rows, columns, digits=1)
 
 # %% [markdown]
-# Read it before you read any audit: **a small measured epsilon is weak evidence of privacy**. From 1,000 draws
-# an honest release at epsilon 8 measures less than 3. A measured epsilon *above* what is claimed, however, is a
-# refutation.
+# Remember this table when you read an audit: **a small measured epsilon is weak evidence of privacy**. From 1,000 draws, a
+# release with epsilon 8 measures less than 3. A measured epsilon *above* the claim, however, refutes it.
 
 # %% [markdown]
-# Try it yourself. Twenty rounds, and you are the attacker:
+# Now you are the attacker, for twenty rounds:
 
 # %% tags=["explorer"]
 from dpkit.course.explorers import PlayTheAttacker
@@ -212,10 +217,10 @@ PlayTheAttacker()
 # %% [markdown] tags=["slide"]
 # ## 4. A gradient, and a mechanism that breaks
 #
-# A step of DP-SGD clips each example's gradient to norm $C$, adds the batch up, and adds noise of deviation
-# $zC$. The attacker may choose the worst record, his **canary**: a gradient far longer than $C$, in a direction
-# that he knows. He knows all other records as well, subtracts what they add, and keeps the release along his
-# direction. Here with $C = 1$, $z = 1$, batches of 64 and 50 weights:
+# A step of DP-SGD clips each example's gradient to norm $C$, sums the batch, and adds noise of deviation $zC$. The attacker
+# may choose the worst record, a **canary**: a gradient far longer than $C$, in a direction that they know. They know all
+# other records as well, subtract their part, and keep the release along that direction. Here $C = 1$, $z = 1$, with
+# batches of 64 and 50 weights:
 
 # %%
 C, z, batch, weights = 1.0, 1.0, 64, 50
@@ -234,7 +239,7 @@ def clipped_sum(gradients):
 
 # %% tags=["fragment"]
 def scores(release, noise_std, trials=20_000):
-    """The noised release along the canary, in units of its noise, without the canary and with it."""
+    """The noisy release along the canary, in units of its noise, without the canary and with it."""
     without = release(others)[0]
     with_it = release([*others, canary])[0]
     noise = rng.standard_normal((2, trials))
@@ -242,12 +247,13 @@ def scores(release, noise_std, trials=20_000):
 
 
 right = scores(clipped_sum, z * C)
-worlds(right, "Two bell curves one deviation apart: the canary is hidden.")
+axis, names = "release along the canary (deviations of its noise)", ("without the canary", "with the canary")
+worlds(right, axis, "Each gradient clipped: the canary hides behind the noise. One deviation apart.", names)
 
 # %% [markdown] tags=["slide"]
-# Now the same with one slip, found in published code ([notebook 04](04_six_lines_of_code.ipynb), section 1): the
-# *mean* gradient is clipped, and no example is. The noise is what would be right for a mean of clipped gradients.
-# How far can the canary move a mean that is clipped?
+# Now with one slip of published code ([04_six_lines_of_code](04_six_lines_of_code.ipynb), section 1): it clips the *mean*
+# gradient, not each example's. The noise would be right for a mean of clipped gradients. How far can the canary move a
+# clipped mean?
 
 # %% tags=["fragment"]
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
@@ -260,10 +266,10 @@ def clipped_mean(gradients):
 
 
 wrong = scores(clipped_mean, slip.noise_std(z))
-worlds(wrong, "Two bell curves that do not touch: the canary is seen.")
+worlds(wrong, axis, "The mean clipped: the noise hides nothing. The worlds do not touch.", names)
 
 # %% [markdown] tags=["slide"]
-# Both were charged the same, that of Gaussian noise with multiplier 1:
+# Both were charged alike, for Gaussian noise with multiplier 1:
 
 # %% tags=["fragment"]
 charged = pld.epsilon([Release(Gaussian(z))], delta=delta).epsilon
@@ -273,17 +279,17 @@ for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     print(f"{name:16} charged {charged:.2f}, measured {found.epsilon:.2f}: {verdict}")
 
 # %% [markdown] tags=["fragment"]
-# The same attack that broke the other finds about half of 4.4 here, and more draws would find more, up to 4.4.
+# The attack that refutes one mechanism measures about half of 4.4 on the other. More draws would find more, up to 4.4.
 
 # %% [markdown]
 # ## 5. Stop as soon as it is refuted
 #
-# How many draws did that need? Whoever looks after every draw, and stops when the bound is above the claim,
-# cheats: each look is another chance to err. Unless the test allows for it.
+# How many draws did that need? Peeking after every draw and stopping at the first success is cheating, unless the test
+# allows for it: each look is another chance to be wrong.
 #
-# > **Betting.** The attacker starts with a capital of 1 and bets against the claim, before each round, that the
-# > record will be seen. Under the claim no bet has a gain on average. So the capital reaches 20 with probability
-# > 1/20 at most, *ever* (Ville 1939): where it does, the claim is refuted at 95 %, whenever that happens.
+# > **Betting.** The attacker starts with a capital of 1. Before each round they bet against the claim that the record will
+# > be seen. If the claim is true, no bet gains on average, and the capital *ever* reaches 20 with probability 1/20 at most
+# > (Ville 1939). So if it does, the claim is refuted at 95 %, whenever that happens.
 
 # %%
 from dpkit.audit import sequential
@@ -294,8 +300,8 @@ for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     print(f"{name:16} betting: {bet.draws or 'not refuted'}; Clopper-Pearson: {fixed or 'not refuted'}")
 
 # %% [markdown]
-# Draws in each world. For Clopper-Pearson it is the number that would have sufficed *had it been fixed before*;
-# nobody knows it before. And where a claim is true, the bets lose, however long one goes on:
+# The numbers are draws in each world. Clopper-Pearson's would have sufficed *had it been fixed beforehand*, when nobody
+# knows it. And where a claim is true, the bets lose, however long they go on:
 
 # %%
 won = sum(
@@ -307,9 +313,9 @@ print(f"equal worlds against the claim of epsilon 0: refuted in {won} of 200 rep
 # %% [markdown]
 # ## 6. One run is enough
 #
-# Training a network 20,000 times is out of the question. But one run can hold many canaries, if each has a coin
-# of its own that decides whether it takes part. Each is then a trial, and the attacker guesses the coins.
-# For 1,000 canaries, a network on the digits, and `dpkit.Private` at a certified epsilon of 8:
+# Nobody trains a network 20,000 times. But one run can hold many canaries, if a coin decides for each whether it takes part.
+# Each canary is then a trial, and the attacker guesses the coins. Here are 1,000 canaries, a network on the digits, and
+# `dpkit.Private` at a certified epsilon of 8:
 
 # %%
 from dpkit.audit import one_run
@@ -322,17 +328,18 @@ print(f"noise multiplier {seen.plan.noise_multiplier}, {seen.plan.steps} steps, 
       f"proven epsilon {seen.plan.guarantee().epsilon:.2f}")
 
 # %% [markdown]
-# Each canary is a real record with a weight of its own in the network, so that its clipped gradient is $C$ in a
-# direction that no other record has. After training its score is read off that weight.
+# Each canary is a real record with a weight of its own in the network: its clipped gradient has length $C$ in a direction
+# that no other record has. After training, that weight is its score.
 
 # %%
 pair = canaries.final_scores(seen)
-worlds(pair, "Two overlapping bell curves: canaries left out, and canaries trained on.")
+worlds(pair, "the canary's weight after training (clip norms)", "One run shows both worlds: canaries trained on score "
+       "higher, and many still hide. A thousand canaries, half of them trained on.", ("left out", "trained on"))
 
 # %% [markdown]
-# Steinke, Nasr and Jagielski: if the run is $(\varepsilon, \delta)$-DP, then of $r$ guesses about independent
-# coins no more are correct than of $r$ coins of bias $e^\varepsilon / (1 + e^\varepsilon)$, but for a term in
-# delta. The attacker may abstain: he guesses only where he is sure. By hand, with $\delta = 0$:
+# Steinke, Nasr and Jagielski: if the run is $(\varepsilon, \delta)$-DP, then of $r$ guesses about independent coins no more
+# are correct than heads of $r$ coins of bias $e^\varepsilon / (1 + e^\varepsilon)$, but for a term in delta. The attacker
+# may abstain, and guess only where they are sure. By hand, with $\delta = 0$:
 
 # %%
 ordered = np.sort(np.concatenate(pair))
@@ -350,13 +357,13 @@ for bound in (one_run.one_run, one_run.one_run_fdp):
     print(f"{bound.__name__:12} epsilon at least {found.epsilon:.1f}")
 
 # %% [markdown]
-# The second refines the first for a family of trade-off curves, again the Gaussian ones. One training run of a
-# few seconds shows, by the first, about as much as a thousand runs in each world would (section 3).
+# The second bound assumes Gaussian trade-off curves. By the first, one training run of a few seconds shows about as much as
+# a thousand runs in each world (section 3).
 #
 # ## 7. Where no noise reaches
 #
-# Some slips need no statistics. RDP-GAN's text puts noise on the *value* of the loss (notebook 12). A gradient
-# does not see a constant:
+# Some slips need no statistics. RDP-GAN's text puts noise on the *value* of the loss ([12_rdp_gan](12_rdp_gan.ipynb)). The
+# gradient of a constant is zero:
 
 # %%
 import torch
@@ -367,9 +374,9 @@ for noise in (0.0, 10.0, -300.0):
     print(f"loss {loss.item():7.1f}, gradient", torch.autograd.grad(loss, net)[0].tolist())
 
 # %% [markdown]
-# The gradient is a function of the record alone: in one world always this vector, in the other always another.
-# An event has probability 1 here and 0 there, and no finite epsilon allows that. A lower bound from sampling
-# would be a waste. The kit asks for the statistic under different noise, and that it is *constant* in each world:
+# The gradient depends on the record alone: always this vector in one world, always another in the other. So an event has
+# probability 1 here and 0 there, and no finite epsilon allows that. Sampling would be a waste. The kit instead computes the
+# statistic under different noise, and checks that it is *constant* in each world:
 
 # %%
 def gradient_length(records, noise):
@@ -384,9 +391,9 @@ bounds.distinguished(*trials, rng=rng, **asked).epsilon
 # %% [markdown]
 # ## 8. The audits of the kit
 #
-# Every paper's main run, published and repaired, attacked with its own noise, sampling and number of steps. (Where
-# its first steps already refute every finite epsilon, only those are run.)
-# `-`: the text states no epsilon, or the code charges none.
+# The kit attacks every paper's main run, as published and repaired, with its own noise, sampling and number of steps. (Where
+# the first steps refute every finite epsilon, only those are run.) `-`: the text states no epsilon, or the code charges
+# none.
 
 # %%
 from dpkit.papers import PAPERS
@@ -395,29 +402,18 @@ from dpkit.papers.commands.audit import table
 table(*(f"{paper.NAME}/{version}" for paper in PAPERS for version in ("published", "repaired")))
 
 # %% [markdown]
-# "None fits" is what section 7 shows. `python -m dpkit audit list` has all targets, fifty of them: each slip by
-# itself, ways to draw batches, attacks on training and on generators. Two of the latter are a lesson in modesty.
-# An attacker who compares a generator's samples with a record, or who even asks the critic, measures next to nothing
-# at a proven epsilon of 8. That does not mean that nothing leaks; it means that this attack is blind.
+# "No finite epsilon" is the case of section 7. `python -m dpkit audit list` has all fifty targets: single slips,
+# ways to draw batches, attacks on training and on generators. Two attacks on generators teach modesty. One compares samples
+# with a record, one even asks the critic, and both measure next to nothing at a proven epsilon of 8. That does not mean
+# that nothing leaks; it means that these attacks are blind.
 
 # %%
 table("training")
 
 # %% [markdown]
-# Look at `one-canary`: more is measured than is proven. Has the proof failed? No: each bound holds with 95 %
-# confidence, this attack is the best there is, and so up to one bound in twenty may be too high. It is one of eighty
-# here, drawn with the first seed like all others. Whoever refutes a claim by so little should draw again.
-
-# %% [markdown] tags=["slide"]
-# ## What to take away
-#
-# - Accountants bound epsilon from above, attacks from below. Only together do they say where it lies.
-# - A measured epsilon without an interval, or with a threshold chosen on its own scores, measures chance: test
-#   it on equal worlds.
-# - Without an assumption on the curve, n draws show little more than log n - 1.4. A small measured epsilon proves
-#   nothing.
-# - One training run suffices, if it holds many canaries with a coin each.
-# - Where no noise reaches, look for the event itself, not for a number.
+# Look at `one-canary`: more is measured than is proven. Has the proof failed? No: each bound holds with 95 % confidence, so
+# up to one in twenty may be too high where the attack is the best possible. This is one of eighty, each drawn with the
+# first seed. If the margin is this small, repeat the attack with a new seed.
 
 # %% [markdown]
 # ## Your turn
@@ -442,8 +438,7 @@ turn.bound.check(...)
 turn.forty_of_a_hundred.check(...)
 
 # %% [markdown]
-# (The kit's own function asks for a few more than the next one says: it tries 512, 724, 1,024 draws and so on, and some of
-# them choose the threshold.)
+# (For the next question: the kit's own function needs a few more draws, as some of them choose the threshold.)
 
 # %% [markdown] tags=["question"]
 # **Question 3.** You want to refute a claimed epsilon of 5 at delta 1e-5 by Clopper and Pearson. How many
@@ -454,3 +449,17 @@ turn.draws.check(...)
 
 # %%
 turn.sheet.quiz()
+
+# %% [markdown] tags=["slide"]
+# ## What to take away
+#
+# - Accountants bound epsilon from above, attacks from below. Only together do they say where it lies.
+# - A measured epsilon without an interval, or with a threshold chosen on its own scores, measures chance: test it on equal
+#   worlds.
+# - Without a further assumption, n draws show little more than log n - 1.4. A small measured epsilon proves nothing.
+# - One training run suffices, if it holds many canaries with a coin each.
+# - Where no noise reaches, look for the event itself, not for a number.
+
+# %% [markdown]
+# **Next:** [06_how_guarantees_break](06_how_guarantees_break.ipynb) asks where guarantees break, and lets you judge thirty
+# cases.

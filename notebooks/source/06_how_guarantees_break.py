@@ -9,34 +9,37 @@
 # %% [markdown]
 # # How do guarantees break?
 #
-# > **You will** break a guarantee in seven ways, each in a few lines; see where each happened in published work, what it
-# > cost and how one line mends it; and judge thirty cases yourself.
-# > **Time** 10 seconds to run on one core, 60 minutes to read. **Memory** 170 MB. **Needs**
-# > [01_accountants](01_accountants.ipynb) and [20_claims_ledger](20_claims_ledger.ipynb)
-# > read before; no data, no download, no GPU.
-# > **Sources** the public code and texts that each card names, read at the place it gives.
+# **You will be able to**
+#
+# - ask seven questions of private code, one for each way in which its guarantee can break
+# - compute what a slip costs: the epsilon that was charged, and the one that the same run has
+# - judge from a description whether a run is as private as it is charged
+#
+# - **Time** 10 seconds to run on one core, 35 minutes to read
+# - **Memory** 250 MB
+# - **Needs** [01_accountants](01_accountants.ipynb); no data set, no download, no GPU
+# - **Sources** the public code and texts that each card names, read at the place it gives
 
 # %% [markdown] tags=["slide"]
 # A proof of differential privacy is a chain: *this* is what one record can move, *this* is the noise, *so* are batches
-# drawn, *nothing else* reads the records, *so* do costs add up. Code breaks it wherever it does something else than the
-# proof says. It hardly ever looks wrong: losses fall, samples look fine, and the accountant prints a number.
+# drawn, *nothing else* reads the records, *so* do costs add up. Code breaks the chain where it does something else than
+# the proof says. It hardly ever looks wrong: losses fall, samples look fine, and the accountant prints a number.
 
 # %% [markdown] tags=["slide"]
-# That is no reproach. These slips were made by people who know the field, and most were found because their code was
-# published. What can be learned from them is where to look; [notebook 04](04_six_lines_of_code.ipynb) follows six lines
-# all the way to a price and an attack. (The kit's list has an eighth kind, "evaluation": it is about scores, and breaks
-# no guarantee.)
+# These slips were made by people who know the field, and most came to light because their code was published. Learn from
+# them where to look. ([04_six_lines_of_code](04_six_lines_of_code.ipynb) follows six lines to a price and an attack.) The
+# kit sorts slips into eight kinds. The last but one, "evaluation", is about scores and breaks no guarantee.
 
 # %% tags=["fragment"]
+from dpkit.common.show import tabled
 from dpkit.papers.claims import CAUSES
 
-for cause, words in CAUSES.items():
-    print(f"{cause:15} {words}")
+tabled(CAUSES.items(), ["kind", "what happens"])
 
 # %% [markdown] tags=["slide"]
-# ## 1. Sensitivity: how far can one record move it?
+# ## 1. Sensitivity: how far can one record move the sum?
 #
-# > **Ask:** take the worst record you can think of, with and without it. By how much does the sum that is noised differ?
+# > **Ask:** take the worst record you can think of. How far apart are the sums with it and without it, before the noise?
 #
 # A network has several tensors. Clip the gradient of each to $C$, and a single record still moves all of them.
 
@@ -60,15 +63,15 @@ print(f"as a whole {np.linalg.norm(as_a_whole):.3f} C")
 # Four tensors, $\sqrt{4}$ times the distance, so half the noise multiplier. What does half of it cost?
 
 # %% tags=["fragment"]
-from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
 
 for noise in (1.0, 0.5):
     ledger = [Release(SampledGaussian(noise, 64 / 32_561), 5_000)]
     print(f"noise multiplier {noise}: epsilon {pld.epsilon(ledger, delta=1e-5).epsilon:.2f}")
 
 # %% [markdown]
-# [DP-CGAN](03_dp_cgan.ipynb) clips so. Here is a kin of it: what is clipped is the *mean* of a batch, so that one record
-# can turn the whole round.
+# [DP-CGAN](03_dp_cgan.ipynb) clips this way. Here is a relative: the *mean* of a batch is clipped, so one record can turn
+# the whole mean around.
 
 # %%
 from dpkit.course.explorers.claims_wall import card
@@ -87,31 +90,30 @@ turn.nine_tensors.check(...)
 # %% [markdown] tags=["slide"]
 # ## 2. Noise: is it on what is released?
 #
-# > **Ask:** follow the noise to the output. Is everything that depends on the records behind it?
+# > **Ask:** follow the noise to the output. Does everything that depends on the records pass through it?
 #
-# A generator is trained by the gradient of a loss. Someone adds noise to the *loss*, a single number, and squares it. The
-# noise has no gradient: it scales the step, and leaves its direction alone.
+# A generator is trained by the gradient of a loss. Its authors add noise to the *loss*, a single number, and square the
+# result. The noise does not depend on the weights: it scales the gradient and leaves its direction alone.
 
 # %% tags=["fragment"]
 theta, records = rng.standard_normal(50), rng.standard_normal((8, 50))
 
 
-def loss_and_gradient(theta, noise):
+def loss_gradient(theta, noise):
     """Of (mean distance + noise)^2, whose noise does not depend on theta."""
     distance, slope = np.mean((records - theta) ** 2), 2 * (theta - records.mean(0)) / theta.size
-    return (distance + noise) ** 2, 2 * (distance + noise) * slope
+    return 2 * (distance + noise) * slope
 
 
-clean = loss_and_gradient(theta, 0.0)[1]
+clean = loss_gradient(theta, 0.0)
 for noise in (1.0, -10.0, 1e6):
-    noisy = loss_and_gradient(theta, noise)[1]
+    noisy = loss_gradient(theta, noise)
     cosine = clean @ noisy / np.linalg.norm(clean) / np.linalg.norm(noisy)
     print(f"noise {noise:9,.0f} on the loss: cosine with the private gradient {cosine:+.6f}")
 
 # %% [markdown] tags=["fragment"]
-# Whoever sees two generators, one step apart, sees the direction of the private gradient exactly, whatever the noise. No
-# finite epsilon covers that. [RDP-GAN](12_rdp_gan.ipynb) has the same slip. They were published with epsilons of 1 and of
-# 0.5.
+# Two generators, one step apart, show the direction of the private gradient exactly, however large the noise. No finite
+# epsilon covers that. [RDP-GAN](12_rdp_gan.ipynb) has the same slip; the two were published with epsilons of 1 and 0.5.
 
 # %%
 card("ledger/dp-kernel-noise-on-loss")
@@ -129,15 +131,49 @@ turn.penalty_after_noise.check(...)
 # > **Ask:** find the loader. Does every record enter every batch by a coin of its own (Poisson), or are records shuffled
 # > and dealt out?
 #
-# Accountants like Poisson's coins. Loaders shuffle. In a shuffled epoch every record is in *exactly one* of $T$ batches,
-# so it is enough to look at the largest of $T$ noisy sums. Let all other gradients be the opposite of the record's: then
-# one sum stands out from the others by 2 with the record and by 1 without it, and it hardly hides among them.
+# Accountants charge for Poisson's coins. Loaders shuffle: every record is in *exactly one* of an epoch's $T$ batches. Take
+# the worst case, in which all other gradients point away from the record's. An attacker looks at the largest of the $T$
+# noisy sums.
+
+# %%
+T, runs, noise = 100, 5_000, 0.4
+
+
+def largest(others, record):
+    """The largest noisy sum of each run, without the record and with it."""
+    sums = others, others + record
+    return [(one + noise * rng.standard_normal((runs, T))).max(axis=1) for one in sums]
+
+
+first = np.eye(T)[0]  # shuffled: one other record a batch, but in the first, which is the record's
+dealt = largest(first - 1.0, first)
+tossed = largest(-rng.poisson(1.0, (runs, T)), rng.random((runs, T)) < 1 / T)
+
+# %% tags=["hide-input", "fragment"]
+from dpkit.common import plots
+
+drawn, axes = plots.figure(height=2.6, panels=2)
+for ax, pair, name in zip(axes, (dealt, tossed), ("shuffled", "Poisson"), strict=True):
+    for one, world, colour in zip(pair, ("without the record", "with it"), plots.COLOURS, strict=False):
+        ax.hist(one, np.linspace(-0.6, 2.6, 50), density=True, alpha=0.55, color=colour, label=world)
+    ax.set(xlabel="largest of 100 noisy sums (clip norms)", ylabel="density", title=name, ylim=(0, 2.4))
+axes[0].legend(fontsize=8, frameon=False)
+plots.picture(drawn, "A shuffled epoch gives the record away; Poisson's coins hide it. The same noise, 0.4 clip norms, "
+              "and the same mean size of a batch.")
+
+# %%
+for name, (without, with_it) in {"shuffled": dealt, "Poisson": tossed}.items():
+    print(f"{name:8} above 0.7: {np.mean(without > 0.7):.2f} of runs without, {np.mean(with_it > 0.7):.2f} with the record")
 
 # %% [markdown]
-# Compare, as Chua and others did in 2024:
+# With the record, one shuffled sum stands out by 2; without it, by 1. Chua and others proved in 2024 what that costs:
 
 # %%
 card("ledger/shuffled-chua")
+
+# %% [markdown]
+# Batches of a fixed size, drawn anew for each step, are a third way. There neighbours differ in a record that is replaced,
+# and a replaced record moves the sum by $2C$: `WithoutReplacementGaussian` prices it.
 
 # %% [markdown] tags=["slide"]
 # ## 4. Uncharged: what else reads the records?
@@ -157,11 +193,17 @@ def noisy_mean(values, noise=2.0):
     return {"mean": mean, "range": (low, high)}
 
 
-print("with the record", noisy_mean(wages)["range"][1] > 100)
-print("without it     ", noisy_mean(wages[:-1])["range"][1] > 100)
+print(f"with the record up to {noisy_mean(wages)['range'][1]:,.0f}")
+print(f"without it      up to {noisy_mean(wages[:-1])['range'][1]:,.0f}")
 
 # %% [markdown]
-# The range tells all. So does the mean, whose noise is as wide as the range. Here is a branch that votes without being charged:
+# The range gives everything away. So does the mean: its noise is scaled to the range. Two more lines of this kind:
+#
+# - *Stop when accuracy on private validation data reaches 96 %.* The number of steps depends on records, without noise.
+# - *Try ten learning rates at epsilon 1 each, publish the best run.* Which one it is depends on all ten: charge all, or a
+#   proven price of choosing (`python -m dpkit epsilon --best-of`).
+#
+# And here a branch votes without being charged:
 
 # %%
 card("ledger/pate-gan-uncharged-branch")
@@ -169,33 +211,34 @@ card("ledger/pate-gan-uncharged-branch")
 # %% [markdown] tags=["slide"]
 # ## 5. Accounting: is everything added up?
 #
-# > **Ask:** count the releases. Is each charged, with the records that it read?
+# > **Ask:** count the releases. Is each charged, with the records that it reads?
 #
-# A critic is drawn, one of 1,000, each with records of its own. It answers with 32 gradients, and any of its records can
-# sway all 32. Each gets noise of its own. Is that 32 draws of a critic, or one draw that says 32 things?
+# One of 1,000 critics is drawn, each trained on its own records. It returns 32 gradients, and each of its records can
+# influence all of them. Each gradient gets noise of its own. Is that 32 draws of a critic, or one draw that says 32 things?
 
 # %% tags=["fragment"]
 draws = [Release(SampledGaussian(1.07, 1 / 1_000), 32 * 20_000)]
 one_draw = [Release(SampledGaussian(1.07 / 32**0.5, 1 / 1_000), 20_000)]
 for name, ledger in (("32 draws", draws), ("one draw of 32", one_draw)):
-    print(f"{name:15} {pld.epsilon(ledger, delta=1e-5, gap=0.01).epsilon:7.2f}")
+    print(f"{name:15} epsilon {pld.epsilon(ledger, delta=1e-5, gap=0.01).epsilon:7.2f}")
 
 # %% [markdown]
-# In the second reading a record that is drawn is seen 32 times, and sampling helps it once. That is what happens:
+# Under the second reading a drawn record is used 32 times but hidden by sampling only once. That is what really happens:
 
 # %%
 card("ledger/gs-wgan-32-gradients")
 
 # %% [markdown]
-# The tensors of section 1 can be miscounted in the same way, each charged as if it had drawn a batch of its own
-# (`ledger/dpwgan-per-tensor`: 1.46 becomes 6.87).
+# The tensors of section 1 can be miscounted in the same way, each charged as if it had a batch of its own
+# (`ledger/dpwgan-per-tensor`: epsilon 1.46 becomes 6.87).
 
 # %% [markdown] tags=["slide"]
 # ## 6. Formula: is it what was proven?
 #
-# > **Ask:** recompute one number by hand, the noise before all. Was the theorem proven for this range?
+# > **Ask:** recompute one number by hand, the noise first. Was the theorem proven for this range?
 #
-# The classic Gaussian noise for $\varepsilon = 1$, $\delta = 10^{-5}$, in three spellings that were published:
+# The classic Gaussian noise for $\varepsilon = 1$, $\delta = 10^{-5}$, and two ways of writing it in code that were
+# published:
 
 # %% tags=["fragment"]
 from math import log, sqrt
@@ -211,7 +254,7 @@ card("ledger/pate-gan-xor")
 card("ledger/pate-gan-power")
 
 # %% [markdown]
-# The formula's proof needs epsilon below 1 (so that the codes above are a hair beyond it). And at 8?
+# The proof of this formula needs an epsilon below 1. What happens at 8?
 
 # %% [markdown] tags=["question"]
 # **Question 3.** The classic formula for the noise, at epsilon 8 and delta 1e-5: which delta does it give?
@@ -224,7 +267,7 @@ turn.recipe_at_8.check(...)
 #
 # > **Ask:** how large are sums, how small are differences, and who sees the last bits?
 #
-# A running sum in single precision counts to $2^{24}$ and then stands still, or leaps:
+# A running sum in single precision counts to $2^{24}$. Then it stands still, or leaps:
 
 # %% tags=["fragment"]
 total = np.float32(2**24)
@@ -238,80 +281,62 @@ card("ledger/float32-sum")
 card("ledger/float-laplace-support")
 
 # %% [markdown]
-# > **To think about.** torch's normals in single precision on a CPU, drawn 16 or more at a time, never exceed 5.77. Why does that matter for pure
-# > epsilon, and why hardly for (epsilon, delta)?
+# > **To think about.** On a CPU, torch's normal numbers in single precision, 16 or more at a time, never exceed 5.77. Why
+# > does that matter for pure epsilon, and hardly for (epsilon, delta)?
 # >
 # > <details><summary>Answer</summary>An output beyond the bound is possible with the record only, so no finite epsilon
-# > holds without delta. The chance of that goes into delta: 8e-9 a number that is noised. With many
-# > numbers that adds up; <code>dpkit/training/noise.md</code> says how the kit deals with it.</details>
+# > holds without delta. The chance of that, 8e-9 for each noisy number, goes into delta. Over many numbers it adds up;
+# > <code>dpkit/training/noise.md</code> says how the kit deals with it.</details>
 
 # %% [markdown] tags=["slide"]
-# ## 8. And what holds
+# ## 8. What did they cost?
 #
-# Much of what is published holds. Three of many:
+# The slips of sections 1 to 7, charged and computed. (For the formula, reprosyn's PATE-GAN: its noise is priced
+# by a certified accountant at delta 1e-5.)
 
-# %% tags=["fragment"]
-from dpkit.papers import literature as literature
+# %%
+from dpkit.papers import literature
 from dpkit.papers.claims import check
 
-by_name = {claim.name: claim for claim in literature.CLAIMS}
-for name in ("abadi-figure-2", "dp-merf-noise-5", "bie-fixed-10"):
-    found = check(by_name[name])
-    print(
-        f"{name:16} stated {found.claim.stated:5g}, computed {found.computed:.3f}: {found.verdict}"
-    )
+NAMES = {"sensitivity": "ctab-gan-batch-as-microbatch", "noise": "dp-kernel-noise-on-loss",
+         "sampling": "shuffled-chua", "uncharged": "ctab-gan-penalty-after-noise",
+         "accounting": "gs-wgan-32-gradients", "formula": "pate-gan-power",
+         "floating point": "float-laplace-support"}
+found = {claim.name: check(claim) for claim in literature.CLAIMS if claim.name in NAMES.values()}
+costs = {kind: (found[name].claim.stated, found[name].computed) for kind, name in NAMES.items()}
+noise = costs["formula"][1]
+costs["formula"] = 1.0, pld.epsilon([Release(Gaussian(noise))], delta=1e-5).epsilon
+
+# %% tags=["hide-input", "fragment"]
+drawn, (ax,) = plots.figure(height=3.0)
+for row, (charged, true) in enumerate(costs.values()):
+    ax.plot([charged, min(true, 2e3)], [row, row], color="0.8", linewidth=2, zorder=0)
+    ax.plot(charged, row, "o", color=plots.MEANINGS["charged"], label="charged" * (row == 0))
+    finite, label = np.isfinite(true), f"{true:.1f}" if np.isfinite(true) else "no finite epsilon"
+    ax.plot(min(true, 2e3), row, "o" if finite else ">", color=plots.MEANINGS["proven"], label="computed" * (row == 0))
+    plots.note(ax, label, (min(true, 2e3), row), (7, -3))
+ax.set(xscale="log", xlim=(0.7, 9e3), xlabel="epsilon", yticks=range(len(costs)), yticklabels=costs, ylim=(6.6, -0.6))
+ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
+plots.plain(ax.xaxis, subs=(1,))
+plots.picture(drawn, "Each of these slips multiplies epsilon by five or more, or leaves no finite epsilon at all. "
+              "Log scale; each row is one published case.")
 
 # %% [markdown]
-# ## 9. Is this differentially private? Thirty cases
-#
-# Each case below tells what is run and, in italics, what its guarantee rests on, and whose it is. Decide first: is it
-# private, as said? If not, which of the seven kinds is it? (Where two kinds fit, either counts.) Then open it. Most
-# cases came into the ledger because somebody doubted them: do not take the share that fails for the field's.
-
-# %%
-from html import escape
-
-from dpkit.papers import with_claims
-
-papers = {claim.id: (paper, claim) for paper in with_claims() for claim in paper.CLAIMS}
-
-
-def opened(claim):
-    """The verdict, why, and where to read it."""
-    found = check(claim)
-    slip = f" ({claim.code.cause})" if claim.code and found.verdict == "fails" else ""
-    return f"<b>{found.verdict}</b>{slip}. {escape(found.explanation)}<br>{escape(claim.where)}"
-
-
-# %%
-def case(name, told):
-    """What is run and what is said of it, with the verdict folded away."""
-    paper, claim = papers[name]
-    whose = claim.where.partition(":")[0] if paper is literature else paper.TITLE
-    said = f"{escape(told)} <i>{escape(whose)}: {escape(claim.says)}</i>"
-    return f"<li><details><summary>{said}</summary>{opened(claim)}</details></li>"
-
-
-# %%
-from IPython.display import HTML
-
-from dpkit.course.exercises.how_guarantees_break import CASES
-
-HTML(f"<ol>{''.join(case(name, told) for name, told in CASES.items())}</ol>")
-
-# %% [markdown]
-# How many did you get right? And how many would you have found in the code?
-#
 # ## Your turn
 #
-# Three questions with a choice:
+# **Is it private, as charged?** Thirty cases, judged one by one. Each case says what is run; below it, who claims what about
+# it. Your first answer counts, and the reply says why. Below the last case stands what you judged right, by kind of slip.
+# Half of the thirty hold: they were chosen so, so the failure rate says nothing about the field. ([All
+# claims](../docs/claims.md) with their verdicts.)
 
-# %%
-turn.sheet.quiz()
+# %% tags=["explorer"]
+from dpkit.course.exercises.quiz import Cases
+
+Cases(turn.CASES)
 
 # %% [markdown]
-# **Homework.** Twenty lines of DP-SGD, with one fault. Draw yours by your name; find the line, and what the run really
-# costs (`"none"` if no finite epsilon covers it). `task.check(line=..., epsilon=...)` says whether you have it.
+# **Homework.** Twenty lines of DP-SGD, with one fault. Draw yours by your name. Find the line, and what the run really costs
+# (`"none"` if no finite epsilon covers it): `task.check(line=..., epsilon=...)`.
 
 # %%
 from dpkit.course.exercises import homework
@@ -319,7 +344,16 @@ from dpkit.course.exercises import homework
 task = homework.draw("Emmy")
 task
 
+# %% [markdown] tags=["slide"]
+# ## What to take away
+#
+# - Seven questions find most slips: what moves, where the noise is, how batches are drawn, what else reads records, what is
+#   added up, which theorem, which numbers.
+# - A run with a slip looks like one without: only the code, or an attack, shows it.
+# - Cost is rarely a few per cent: a slip multiplies epsilon, or leaves none.
+# - Not everything that looks odd is wrong: compute before you judge.
+# - If you find a claim to doubt or to confirm, [add it](../CONTRIBUTING.md#adding-a-finding) as you would tell its authors.
+
 # %% [markdown]
-# You have read a claim that you doubt, or one that deserves to be confirmed? It is one file
-# ([CONTRIBUTING.md](../CONTRIBUTING.md#adding-a-finding)): where it stands, what is said, how to compute it. Say it as you
-# would to its authors.
+# **Next:** [07_your_own_gan](07_your_own_gan.ipynb) trains a private GAN on pictures of your own, and refuses most of these
+# slips.

@@ -7,25 +7,29 @@
 # ---
 
 # %% [markdown]
-# # Your own GAN: from a folder of pictures to a generator that may be released
+# # Your own GAN: from a folder of pictures to a generator that you may release
 #
-# > **You will** train a private GAN on a folder of images, with networks of your own; read the sentence that
-# > belongs into your paper; check its epsilon a second way; release one file; and see which mistakes are refused.
-# > **Time** 30 seconds to run on two cores, 25 minutes to read. **Memory** 600 MB. **Needs** nothing: the pictures are scikit-learn's digits.
-# > **Source** DP-SGD: Abadi et al. 2016; the certified accountant: notebook 01; clipping a critic: notebooks 03 and 13.
+# **You will be able to**
 #
-# You have pictures that you may not publish, and you would like to give away *something like them*. A GAN whose
-# critic is trained privately can do that: its generator never sees a picture, only the critic, and what the
-# critic learned is protected. Three questions: what do I write, what may I say afterwards, and can I get it
-# wrong without noticing?
+# - train a private GAN on a folder of images, with networks of your own
+# - state its guarantee in one sentence, and check the epsilon a second way
+# - release one file that others can price again, and say what must stay private
+#
+# - **Time** 30 seconds to run on two cores, 20 minutes to read
+# - **Memory** 600 MB
+# - **Needs** [00_start_here](00_start_here.ipynb); no download, no GPU; the pictures are scikit-learn's digits
+# - **Sources** DP-SGD: Abadi et al. 2016
+#
+# You have pictures that you may not publish, and want to give away *something like them*. A GAN whose critic is trained
+# privately can do that: its generator sees no picture, only the critic, and what the critic learned is protected.
 
 # %% [markdown]
 # ## 1. A folder of pictures
 #
-# So that this notebook runs anywhere, we first make such a folder: ten sub-folders, one for each class, 1,437
-# little PNGs. With pictures of your own, start at the next cell.
+# So that this notebook runs anywhere, the first cell makes a folder: 1,437 small PNGs in ten sub-folders, one a class.
+# With pictures of your own, start at the next cell.
 
-# %%
+# %% tags=["hide-input"]
 import tempfile
 from pathlib import Path
 
@@ -48,9 +52,9 @@ print(images.pixels.shape, images.pixels.dtype, "labels", sorted(set(images.labe
 # %% [markdown]
 # ## 2. Two networks
 #
-# Any torch modules will do, as long as they keep the examples of a batch apart. (No batch normalisation in the
-# critic: there, one picture would change what the network says of all others. `nn.GroupNorm` is fine.) The
-# generator takes a latent and a label, the critic an image and a label.
+# Any torch modules will do that keep the examples of a batch apart. (No batch normalisation in the critic: one picture
+# would change the scores of all others. `nn.GroupNorm` is fine.) The generator takes a latent and a label, the critic an
+# image and a label.
 
 # %%
 import torch
@@ -81,10 +85,8 @@ class Critic(nn.Module):
 # %% [markdown]
 # ## 3. Train
 #
-# Before you train, you decide what it may cost: epsilon and delta for the whole run, and how many steps there
-# will be. The noise follows from that. Everything else has a default.
-#
-# Guess first, in place of the dots:
+# Before you train, decide what it may cost: epsilon and delta for the whole run, and the number of steps. The noise follows;
+# everything else has a default. Guess first, in place of the dots:
 
 # %% [markdown] tags=["question"]
 # **Question 1.** 600 steps, each looking at 128 of 1,437 pictures on average, at epsilon 8, delta 1e-5. A
@@ -96,9 +98,8 @@ from dpkit.course.exercises import your_own_gan as turn
 turn.noise.check(...)
 
 # %% [markdown]
-# (`reproducible_seed` is here only so that you see the numbers that we saw. Leave it out for data that matter:
-# who knows the seed can take the noise off again. And the settings were found by trying some on these same
-# digits. On private data that would have to be paid for, too.)
+# Leave `reproducible_seed` out for private data: a reader who knows the seed can remove the noise. It is here so that you see
+# our numbers. We also tried several settings on these digits; on private data each try would have to be charged.
 
 # %%
 from dpkit import PrivateGan
@@ -113,10 +114,9 @@ gan.fit(images.pixels, images.labels, steps=600)
 print(f"noise {gan.plan_.noise_multiplier:.3f} times the clip norm, {gan.plan_.steps} steps")
 
 # %% [markdown]
-# One step: draw a Poisson batch, take each picture's own gradient, clip it, add up, add noise once, and let the
-# critic follow. Then the generator learns from the critic, on labels that are drawn, not read. `curves_` shows
-# what the critic's loss did; it describes your data, so look at it and do not publish it. The samples may be
-# published:
+# One step draws a Poisson batch, clips each picture's gradient, adds noise to the sum, and updates the critic. Then the
+# generator learns from the critic, on labels that are drawn, not read. `curves_` holds the critic's loss; it describes your
+# data, so look at it, but do not publish it. You may publish the samples:
 
 # %%
 from dpkit.common import plots
@@ -124,28 +124,27 @@ from dpkit.common import plots
 asked = torch.arange(10).repeat(2)
 made = (gan.sample(asked, reproducible_seed=1)[:, 0].numpy() + 1) / 2
 shown = {"a real one each": digits.images[:10] / 16, "generated": made[:10], "again": made[10:]}
-plots.picture(plots.image_rows(shown), "Ten digits a row, 0 to 9: rough, but most can be read.")
+plots.picture(plots.image_rows(shown), "At epsilon 8 most generated digits can be read. Each row has the digits 0 to 9. "
+              "The two lower rows are nearly alike: the generator knows little more than one picture of each digit.")
 
 # %% [markdown]
-# (Showing real ones is fine here, because these digits are public.) The two lower rows are nearly alike: so far
-# the generator knows little more than one picture of each digit.
+# (We may show real ones, because these digits are public.)
 #
 # ## 4. What may I say?
 #
 # > **Definition.** A run is $(\varepsilon, \delta)$-private under *add-remove* adjacency if adding or removing any
 # > one record changes the probability of every outcome by a factor of at most $e^\varepsilon$, up to $\delta$.
 #
-# An epsilon without its delta, its adjacency and the way it was computed says little. So the run writes the
-# sentence itself:
+# An epsilon says little without its delta, its adjacency and its accountant. So the run writes the sentence for your paper:
 
 # %%
-import textwrap
+from IPython.display import Markdown
 
-print(textwrap.fill(gan.statement(unit="one picture"), 100))
+Markdown(f"> {gan.statement(unit='one picture')}")
 
 # %% [markdown]
-# **Check it a second way.** The ledger of the run is public. Another accountant, Renyi DP, knows nothing of the
-# grids of the first; its bound must lie above, and not far.
+# **Check it a second way.** The run's ledger is public. Renyi DP, another accountant, computes in a different way; its bound
+# must lie above, and not far.
 
 # %%
 from dpkit.privacy import pld, rdp
@@ -158,8 +157,8 @@ print(f"Renyi DP: at most {renyi.epsilon:.3f}")
 # %% [markdown]
 # ## 5. Is it any good?
 #
-# A classifier learns from 1,437 generated digits and is tested on 360 real ones that nobody has seen. Beside it:
-# what it would learn from the real pictures.
+# A classifier learns from 1,437 generated digits, another from the real ones. Both are tested on 360 real digits that took no
+# part in training.
 
 # %% tags=["tolerance=0.05"]
 # tolerance=0.05: a fit ends where a gradient is small: a little apart on another processor
@@ -173,13 +172,13 @@ for name, x, y in (("generated", fakes, labels.numpy()), ("real", images.pixels 
     print(f"{name:9}  right for {(classifier.predict(test) == digits.target[1437:]).mean():.2f}")
 
 # %% [markdown]
-# So most of what a classifier can learn from these pictures survives. With more of them it would be more: on
-# 60,000 pictures the same noise is spread over a forty times larger crowd.
+# Most of what a classifier can learn from these pictures survives. More pictures help: with 60,000, the same noise hides a
+# forty times larger crowd.
 #
 # ## 6. Release it
 #
-# One file holds the generator's weights, the sentence and the ledger, and nothing else: no critic, no curves, no
-# state of any random generator. Who gets it can price it again.
+# One file holds the generator's weights, the sentence and the ledger, and nothing else: no critic, no curves, no state of a
+# random generator. Its readers can compute the epsilon again:
 
 # %%
 import subprocess
@@ -200,8 +199,8 @@ print("the loaded generator draws the same:", torch.equal(*same))
 # %% [markdown]
 # ## 7. Can I get it wrong without noticing?
 #
-# Private training fails in silence: a wrong run looks just like a right one. So the kit refuses the mistakes that it
-# can see, with the reason. Three of the mistakes that one makes (guess what is wrong with the second):
+# Private training fails in silence: a wrong run looks just like a right one. So the kit refuses the mistakes that it can
+# detect, with the reason. Here are three. What is wrong with the second?
 
 # %%
 class Centred(Critic):
@@ -214,17 +213,21 @@ normed = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Lin
 settings = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16, "loss": "bce"}
 
 # %%
+from dpkit.common.show import tabled
+
+refusals = []
 for wrong in (normed, Centred(), generator):
     try:
         PrivateGan(generator, wrong, **settings).fit(images.pixels, images.labels, steps=9)
     except (TypeError, ValueError) as error:
-        print(textwrap.fill(f"{type(wrong).__name__}: {error}", 100))
+        refusals.append((type(wrong).__name__, f"{error}"))
+tabled(refusals, ["critic", "refused because"])
 
 # %% [markdown]
 # ## 8. Not a GAN?
 #
-# The same object trains any network in a loop of your own. Each `step` is one release: clipped, noised and
-# charged, whatever the loop around it does; the loop ends when the budget does.
+# `Private` trains any network in a loop of your own. Each `step` is one release: it clips, adds noise and charges, whatever
+# the loop around it does. The loop ends when the budget does.
 
 # %%
 from torch.nn.functional import cross_entropy
@@ -245,7 +248,7 @@ print("more than 0.8 of 360 right:", bool(right.double().mean() > 0.8))
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
 # %% [markdown] tags=["question"]
-# **Question 3.** You train it twice on the same pictures, at epsilon 8 each, and publish both. What do both
+# **Question 2.** You train it twice on the same pictures, at epsilon 8 each, and publish both. What do both
 # cost together? (600 steps at rate 128/1437 each, delta 1e-5, certified.)
 
 # %%
@@ -253,3 +256,15 @@ turn.two_generators.check(...)
 
 # %%
 turn.sheet.quiz()
+
+# %% [markdown]
+# ## What to take away
+#
+# - Choose epsilon, delta and the number of steps beforehand; the noise follows.
+# - State epsilon with its delta, its adjacency, its accountant, and what one record is.
+# - Release the generator with its ledger. The critic, the losses and scores on private data stay at home.
+# - A wrong run looks like a right one: let the kit refuse it, and compute the epsilon a second way.
+
+# %% [markdown]
+# **Next:** the papers. [10_dp_cgan_tables](10_dp_cgan_tables.ipynb) runs the tables of the first one again; or open any
+# notebook whose numbers you doubt.

@@ -48,11 +48,8 @@ def draws() -> float:
 
     How many draws a world do you need, even if the two worlds never overlap? (At 95 %.)
     """
-    for n in count(1):
-        limit = 1 - 0.025 ** (1 / n)  # of a probability, after 0 errors of n
-        if log((1 - limit - 1e-5) / limit) > 5:
-            return n
-    raise AssertionError
+    limits = ((n, 1 - 0.025 ** (1 / n)) for n in count(1))  # after 0 errors of n
+    return next(n for n, limit in limits if log((1 - limit - 1e-5) / limit) > 5)
 
 
 looks = sheet.choice(

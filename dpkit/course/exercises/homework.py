@@ -6,11 +6,12 @@
 
 import math
 import random
+import reprlib
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
-from dpkit.course.exercises.sheet import readings
+from dpkit.course.exercises.sheet import as_number, readings
 from dpkit.privacy import Release, SampledGaussian, pld
 
 CODE = '''\
@@ -142,14 +143,7 @@ FAULTS = {
 
 
 class Homework:
-    """One fault in one run.
-
-    Attributes:
-        name: of the fault, in FAULTS.
-        settings: of the run.
-        right: the code without the fault.
-        code: the student's text.
-    """
+    """One fault in one run: `code` is the student's text, `right` the same without the fault."""
 
     def __init__(self, name: str, settings: HomeworkSettings) -> None:
         """Put this fault into a run with these numbers."""
@@ -176,22 +170,32 @@ class Homework:
         step = SampledGaussian(run.noise_multiplier / covered, run.batch / run.public_size)
         return pld.epsilon([Release(step, run.steps)], delta=1e-5).epsilon
 
-    def check(self, *, line: int, epsilon: object) -> None:
+    def check(self, *, line: object, epsilon: object) -> None:
         """Print whether line and epsilon are right: "none" is an epsilon that does not exist."""
         print(self.judge(line=line, epsilon=epsilon))
 
-    def judge(self, *, line: int, epsilon: object) -> str:
+    def judge(self, *, line: object, epsilon: object) -> str:
         """Return the text that `check` prints."""
-        if line not in self.lines:
-            return (
-                f"Line {line}: no. Which line lets one record move more than the noise covers?"
-            )
+        last = len(self.code.splitlines())
+        wanted = f"line must be a number in 1..{last}, as it stands at the left of the line"
+        try:
+            place = as_number(line)
+        except ValueError:
+            place = math.nan
+        if place not in range(1, last + 1):
+            return f"{wanted}, got {reprlib.repr(line)}."
+        said = f"Line {place:.0f}"
+        if place not in self.lines:
+            return f"{said}: no. Which line lets one record move more than the noise covers?"
         try:
             number = min(readings(epsilon), key=lambda one: abs(one - self.epsilon))
-        except ValueError as error:
-            return f"Line {line}: yes. {error}"
+        except ValueError:
+            number = -1.0
+        if number < 0:
+            wanted = 'a number >= 0, or "none" where no finite epsilon covers the run'
+            return f"{said}: yes. epsilon must be {wanted}, got {reprlib.repr(epsilon)}."
         near = math.isclose(number, self.epsilon, rel_tol=0.02)
-        return f"Line {line}: yes. Epsilon {number:.4g}: {'yes' if near else 'no'}."
+        return f"{said}: yes. Epsilon {number:.4g}: {'yes' if near else 'no'}."
 
     def solution(self) -> None:
         """Print the fault, its line and its price."""

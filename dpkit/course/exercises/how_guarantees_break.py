@@ -1,8 +1,9 @@
 """Exercises of notebook 06: one for each way in which a guarantee breaks.
 
-CASES are thirty claims to judge: the code that is run, without a word on its charge.
+CASES are thirty claims to judge, for `quiz.Cases`: what is run, without a word on its charge.
 """
 
+import re
 from math import inf, log, sqrt
 
 from dpkit.course.exercises.sheet import Sheet
@@ -54,109 +55,69 @@ def recipe_at_8() -> float:
     return float(Gaussian(noise).profile([8.0]).max())
 
 
-without_replacement = sheet.choice(
-    "Batches of a fixed size are drawn without replacement, each anew. May you charge Poisson's "
-    "epsilon?",
-    "No: adjacency is replace-one, and a record moves the sum by 2C.",
-    {
-        "Yes: every record is in a batch with the same probability.": "Look at the adjacency.",
-        "No: adjacency is replace-one, and a record moves the sum by 2C.": (
-            "With one record fewer it is another size. WithoutReplacementGaussian prices it."
-        ),
-        "No: such batches have no price.": "They have: WithoutReplacementGaussian.",
-    },
-    "Take one record away. How large is the batch?",
-)
-
-early_stop = sheet.choice(
-    "Training stops when accuracy on private validation data reaches 96 %. Epsilon is that of the "
-    "steps made. Right?",
-    "No: the number of steps depends on records without any noise.",
-    {
-        "Yes: fewer steps cost less.": "The number of steps is a release itself.",
-        "No: the number of steps depends on records without any noise.": (
-            "adadp/selected-on-test-accuracy is of that kind."
-        ),
-        "Yes, if validation records are not trained on.": "They are private all the same.",
-    },
-    "Which lines read private records?",
-)
-
-ten_rates = sheet.choice(
-    "You try ten learning rates, each at epsilon 1, and publish the best run. What do you charge?",
-    "All ten runs, or a proven price of choosing.",
-    {
-        "Epsilon 1: only one run is published.": "Which one it is depends on the other nine.",
-        "All ten runs, or a proven price of choosing.": (
-            "Papernot and Steinke (2022) price a random number of runs: `epsilon --best-of`."
-        ),
-        "A little more than 1, for the choice.": (
-            "A choice by true scores is not a little; a random number of runs costs about thrice."
-        ),
-    },
-    "Who chose, and by looking at what?",
-)
-
-CASES = {  # id of a claim -> what is run
-    "ledger/pate-gan-raw-batches": "In each round a critic takes five steps on 128 records of all "
-    "the data. The labels it learns, real or fake, get noise, which is charged. The generator "
-    "learns from the critic.",
-    "ledger/bie-epsilon-1": "Poisson batches; gradients clipped one by one; noise of 5 clip norms "
-    "on their sum, each step charged. (Take the seed as secret.)",
-    "ledger/dpdm-epsilon-0-2": "The noise is searched for the target in the file, by a certified "
-    "accountant. The file train_eps_0.2.yaml says `dp: {epsilon: 10.0}`.",
-    "small_images/shuffled-against-poisson": "Each epoch shuffles the records and deals them out "
-    "in batches. Batches are charged at the rate batch / records, by the sampled Gaussian.",
-    "ledger/jax-prng-reuse": "A gradient has a block for each tensor. Once a step a key is made, "
-    "and noise = [normal(key, b) for b in shapes].",
-    "rdp_gan/loss-values-at-sigma-10": "All that is released are 5,000 noisy values: mean losses "
-    "of Poisson batches of 64 of 20,000 records, each loss at most 20.",
-    "ledger/dpmm-mst-mu": "The budget is turned into zero-concentrated DP by a proven conversion, "
-    "and that into the mu of one Gaussian.",
-    "rdp_gan/theorem-4-delta": "1,000 releases, each with the guarantee (epsilon, 1e-5), are "
-    "composed by adding up their epsilons.",
-    "ledger/diffprivlib-regression-bound": "A feature's bounds are `lower` and `upper`; the sum of "
-    "squares has sensitivity = max(abs(lower), abs(lower)) ** 2.",
-    "adadp/lemma-1": "Coordinate i has the sensitivity s_i and noise of deviation sigma_i, which "
-    "were both fixed beforehand.",
-    "ledger/gs-wgan-left-over-index": "1,000 critics, each warmed up on 55 records of its own, are "
-    "loaded from disk: one loop counts with i and reads the index that the loop before it used.",
-    "ledger/backpropagation-clipping-512": "A layer's gradient is a product of two factors, "
-    "clipped to the input norm and the gradient norm after the mean over the batch is taken.",
-    "dpgan/theorem-4.1-7-groups": "A gradient's tensors form 7 groups. Each is clipped at C and "
-    "noised by itself, and the cost of one is charged.",
-    "ledger/pate-gan-same-partition": "The data is split in a loop over i into 10 parts. Then "
-    "`for _ in teachers` trains each teacher on parts[i].",
-    "ledger/dpmm-mst-rho": "A third of the budget, rho .0306, pays for single columns, a third for "
-    "the choice of pairs and a third for the pairs' tables.",
-    "small_images/beaulieu-jones-noise-c-squared": "Each gradient is clipped at C = 1e-4 and gets "
-    "noise of deviation z C^2. The charge is that of noise multiplier z.",
-    "ledger/dp-accounting-replace-one": "Noise / clip norm is 1. Neighbours differ in one record "
-    "that is replaced; the Renyi accountant prices a shift by one clip norm.",
-    "adadp/theorem-1-example-poisson": "Every record enters a lot by a coin of its own, at rate "
-    "600/60,000; each of 1,800 steps is charged by the sampled Gaussian's moments, noise 0.9.",
-    "ledger/gs-wgan-once-a-step": "A step draws one critic of 1,000, passes 32 images through it "
-    "and releases 32 gradients, each with noise .483 of its own. One sampled release is charged.",
-    "adadp/raw-history-leak": "From the second step on, a coordinate's clipping bound and noise "
-    "follow a running mean of earlier gradients, as they were before clipping.",
-    "ledger/opacus-batch-size-from-n": "The data has 1,000 records. A million weights' noisy sum "
-    "is divided by 1,000, and released.",
-    "rdp_gan/multiplicative-direction": "The loss is multiplied by a random normal number before "
-    "its gradient is taken. The gradient's direction is private.",
-    "ledger/smartnoise-mean-sensitivity": "The mean of all records is released with noise for "
-    "(U - L) / n. Neighbours differ in a record that is added or dropped.",
-    "dp_cgan/generator-labels": "The generator's step sees no image. It uses the discriminator, "
-    "which was trained with noise, and the labels of the private batch.",
-    "dpgan/stray-factor-4-devices": "Four devices sum 64 clipped gradients each; the four sums are "
-    "averaged, and get noise of deviation 1.0859 C / sqrt(256).",
-    "dpgan/one-release-lsun": "The noise is sqrt(2 ln(1.25 / delta)) / epsilon times the "
-    "sensitivity, at epsilon 10 and delta 1e-4.",
-    "dp_cgan/true-sample-rate": "5,000 of 60,000 images are put aside. Batches of 600 of the "
-    "others are charged at the rate 600/60,000.",
-    "ledger/diffprivlib-wishart": "To the sum of x x^T, norms at most 1, a random matrix is added "
-    "that is positive semidefinite.",
-    "adadp/lemma-1-example": "Two coordinates of sensitivities 12 and 6 get Gaussian noise of 17 "
-    "and 8.5, or of 13.5 each; either is charged as noise 1 for sensitivity 1.",
-    "dp_cgan/per-tensor-clipping": "Each of a gradient's four tensors is clipped at C. Their sum "
-    "gets noise 1.12 C, and a step is charged as noise 1.12.",
+CASES_TEXT = """\
+ledger/pate-gan-raw-batches: Each round a critic takes five steps on 128 records of all the
+    data. Its labels, real or fake, get noise, which is charged. The generator learns from it.
+ledger/dp-merf-noise-5: Each of m records, with its label, gives a vector of norm 1. Their mean
+    gets noise of 10/m, once. A generator is fitted to that mean for free, for many epochs.
+ledger/bie-epsilon-1: Poisson batches; gradients clipped one by one; noise of 5 clip norms on
+    their sum, each step charged. (Take the seed as secret.)
+ledger/dpdm-epsilon-0-2: The noise is searched for the target in the file, by a certified
+    accountant. The file train_eps_0.2.yaml says `dp: {epsilon: 10.0}`.
+small_images/shuffled-against-poisson: Each epoch shuffles the records and deals them out in
+    batches. Batches are charged at the rate batch / records, by the sampled Gaussian.
+ledger/abadi-figure-2: Every record enters a batch by a coin of its own, 10,000 times at rate
+    0.01. Gradients are clipped one by one; noise of 4 clip norms is added to their sum.
+ledger/jax-prng-reuse: A gradient has a block for each tensor. Once a step a key is made, and
+    noise = [normal(key, b) for b in shapes].
+rdp_gan/loss-values-at-sigma-10: All that is released are 5,000 noisy values: mean losses of
+    Poisson batches of 64 of 20,000 records, each loss at most 20.
+ledger/dpmm-mst-mu: The budget is turned into zero-concentrated DP by a proven conversion, and
+    that into the mu of one Gaussian.
+rdp_gan/theorem-4-delta: 1,000 releases, each with the guarantee (epsilon, 1e-5), are composed
+    by adding up their epsilons.
+ledger/diffprivlib-regression-bound: A feature's bounds are `lower` and `upper`; the sum of
+    squares has sensitivity = max(abs(lower), abs(lower)) ** 2.
+adadp/lemma-1: Coordinate i has the sensitivity s_i and noise of deviation sigma_i, which were
+    both fixed beforehand.
+adadp/same-guarantee: Each coordinate gets noise of its own size, fixed beforehand. A sampled
+    step is charged as one of equal noise with the same sum of s_i^2 / sigma_i^2.
+ledger/gs-wgan-left-over-index: 1,000 critics, each warmed up on 55 records of its own, are
+    loaded from disk: one loop counts with i and reads the index that the loop before it used.
+ledger/bie-fixed-10: The critic's steps are made as in case 3, with noise of 1 clip norm. After
+    every 50 the generator takes one step against it, without clipping, noise or charge.
+dpgan/stray-factor-4-devices: Four devices sum 64 clipped gradients each; the four sums are
+    averaged, and get noise of deviation 1.0859 C / sqrt(256).
+dp_cgan/composition-at-least: 100 releases, each with the guarantee (epsilon, 1e-5), are
+    composed by adding up their epsilons and adding up their deltas.
+adadp/raw-history-leak: From the second step on, a coordinate's clipping bound and noise follow
+    a running mean of earlier gradients, as they were before clipping.
+ledger/dpmm-mst-rho: A third of the budget, rho .0306, pays for single columns, a third for the
+    choice of pairs and a third for the pairs' tables.
+rdp_gan/adjacent-by-replacing: Losses lie between 0 and C. Noise on them is priced for a sample
+    that counts against none at all; data sets differ in one sample that is replaced by another.
+ledger/dp-accounting-replace-one: Noise / clip norm is 1. Neighbours differ in one record that
+    is replaced; the Renyi accountant prices a shift by one clip norm.
+adadp/theorem-1-example-poisson: Every record enters a lot by a coin of its own, at rate
+    600/60,000; each of 1,800 steps is charged by the sampled Gaussian's moments, noise 0.9.
+ledger/gs-wgan-once-a-step: A step draws one critic of 1,000, passes 32 images through it and
+    releases 32 gradients, each with noise .483 of its own. One sampled release is charged.
+ledger/opacus-batch-size-from-n: The data has 1,000 records. A million weights' noisy sum is
+    divided by 1,000, and released.
+ledger/dp-kernel-epsilon-of-noise: Only sums are released, 200,000 of them: of records drawn by
+    a coin each, with noise of 1.95 times what one record can add.
+ledger/smartnoise-mean-sensitivity: The mean of all n records is released with noise for (U - L)
+    / n. Neighbours differ in a record that is added or dropped.
+dpgan/one-release-lsun: The noise is sqrt(2 ln(1.25 / delta)) / epsilon times the sensitivity,
+    at epsilon 10 and delta 1e-4.
+adadp/theorem-1-example-certified: Each of 1,800 steps draws a lot of exactly 600 of 60,000
+    records. A replaced record moves its sum by one clip norm at most; noise is 0.9 clip norms.
+ledger/diffprivlib-wishart: To the sum of x x^T, norms at most 1, a random matrix is added that
+    is positive semidefinite.
+adadp/lemma-1-example: Two coordinates of sensitivities 12 and 6 get Gaussian noise of 17 and
+    8.5, or of 13.5 each; either is charged as noise 1 for sensitivity 1.
+"""
+CASES = {  # id of a claim -> what is run; half of them hold
+    name: " ".join(told.split())
+    for name, told in re.findall(r"^(\S+): (.+(?:\n .+)*)", CASES_TEXT, re.MULTILINE)
 }

@@ -92,7 +92,7 @@ class Exercise:
         return textwrap.fill(f"{self.place}. {self.question}", 100)
 
     def _repr_html_(self) -> str:
-        return f"<p><b>{self.place}.</b> {escape(self.question)}</p>"
+        return f"<p><b>{self.place}.</b> {in_html(self.question)}</p>"
 
 
 class Number(Exercise):
@@ -325,6 +325,11 @@ class Sheet:
             from dpkit.course.exercises.quiz import Quiz
 
         return Quiz([one for one in self.exercises if isinstance(one, Choice)])
+
+
+def in_html(text: str) -> str:
+    """Return the text as HTML: lines are kept, and words in backticks are code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
 def asked(reference: Callable[..., Any]) -> str:

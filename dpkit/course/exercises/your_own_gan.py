@@ -15,20 +15,6 @@ def noise() -> float:
     return _noise()
 
 
-centred = sheet.choice(
-    "`scores - scores.mean()` in a critic is refused. What is wrong with it?",
-    "Each picture's loss depends on all others in the batch.",
-    {
-        "It changes the order of the scores.": "It shifts them all alike.",
-        "Each picture's loss depends on all others in the batch.": (
-            "So clipping one example's gradient does not bound what one record moves."
-        ),
-        "The mean of an empty batch is NaN.": "Also true, and a smaller worry.",
-    },
-    "What does one picture more change?",
-)
-
-
 @sheet.number(
     "Two ledgers, one after the other.",
     "2 * gan.plan_.ledger(), priced by pld.epsilon.",
