@@ -18,23 +18,25 @@
 # - **Time** 25 seconds to run on two cores, 35 minutes to read
 # - **Memory** 600 MB
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set, no download, no GPU
-# - **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr, Jagielski 2023;
-#   Gonzalez, Dulce, Ramdas, Ribero 2025
+# - **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr,
+#   Jagielski 2023; Gonzalez, Dulce, Ramdas, Ribero 2025
 
 # %% [markdown] tags=["slide"]
-# An accountant proves an *upper* bound: epsilon is at most so much, if the code does what was priced. A proof cannot tell
-# whether it does. An attack tests what actually comes out. It gives a *lower* bound, with 95 % confidence: a smaller claim
-# is wrong. The truth lies between the two.
+# An accountant proves an *upper* bound: epsilon is at most so much, if the code does what was priced. A proof
+# cannot tell whether it does. An attack tests what actually comes out. It gives a *lower* bound, with 95 %
+# confidence: a smaller claim is wrong. The truth lies between the two.
 
 # %% [markdown] tags=["slide"]
 # ## 1. Two worlds and a threshold
 #
-# A count is released with Gaussian noise of standard deviation 1. Without your record the count is 100, with it 101. The
-# attacker knows all of that, but not which of the two worlds they are in. They see one number, and say "present" if it is
-# above a threshold. Where would you put it?
+# A count is released with Gaussian noise of standard deviation 1. Without your record the count is 100, with it
+# 101. The attacker knows all of that, but not which of the two worlds they are in. They see one number, and say
+# "present" if it is above a threshold. Where would you put it?
 
 # %%
 import numpy as np
+
+from dpkit.common import plots
 
 rng = np.random.default_rng(0)
 n = 10_000
@@ -43,23 +45,19 @@ print("absent: ", *(f"{x:.2f}" for x in absent[:6]))
 print("present:", *(f"{x:.2f}" for x in present[:6]))
 
 # %% [markdown] tags=["slide"]
-# This picture comes back in sections 4 and 6: the attacker's **scores** without the record and with it. The overlap is your
-# protection.
+# This picture comes back in sections 4 and 6: the attacker's **scores** without the record and with it. The
+# overlap is your protection.
 
 # %% tags=["hide-input"]
-from dpkit.common import plots
-
-
 def worlds(scores, axis, words, names=("without the record", "with the record"), threshold=None):
     """Both worlds' scores as histograms."""
     drawn, (ax,) = plots.figure(height=2.6)
-    edges = np.linspace(*np.quantile(np.concatenate(scores), (0.001, 0.999)), 60)
-    for one, name, colour in zip(scores, names, plots.COLOURS, strict=False):
-        ax.hist(one, edges, density=True, alpha=0.55, color=colour, label=name)
+    look = {"alpha": 0.55, "histtype": "stepfilled", "color": plots.COLOURS[:2], "label": names}
+    ax.hist(scores, 60, range=np.quantile(np.concatenate(scores), (0.001, 0.999)), density=True, **look)
     if threshold:
         plots.mark(ax, threshold, "threshold", top=False)
     ax.set(xlabel=axis, ylabel="density")
-    drawn.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9)
+    drawn.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9, reverse=True)
     return plots.picture(drawn, words)
 
 
@@ -68,8 +66,8 @@ worlds((absent, present), "released count (people)",
        "The worlds overlap: no threshold tells them apart. The threshold drawn is 102.", threshold=102)
 
 # %% [markdown] tags=["slide"]
-# The attacker can be wrong in two ways. The **false positive rate** is how often they say "present" when the record is not
-# there, the **false negative rate** how often they miss it.
+# The attacker can be wrong in two ways. The **false positive rate** is how often they say "present" when the
+# record is not there, the **false negative rate** how often they miss it.
 
 
 # %% tags=["fragment", "with-code"]
@@ -89,8 +87,8 @@ for threshold in (100.5, 102, 103):
 # > Exchange the two worlds, and the same holds with fpr and fnr exchanged.
 
 # %% [markdown] tags=["slide"]
-# So the best threshold is not the one with the fewest errors. Which of the three above shows most? And is it *true*? We
-# know the exact epsilon of this release at delta 1e-5:
+# So the best threshold is not the one with the fewest errors. Which of the three above shows most? And is it
+# *true*? We know the exact epsilon of this release at delta 1e-5:
 
 # %% tags=["fragment"]
 from dpkit.privacy import Gaussian, Release, pld
@@ -104,11 +102,11 @@ print(f"proven: {pld.epsilon([Release(Gaussian(1.0))], delta=delta).epsilon:.2f}
 # %% [markdown] tags=["slide"]
 # ## 2. Why that bound is wrong
 #
-# Far out the ratio grows. But far out there are few false positives, and a ratio of small counts is mostly chance. Every
-# audit has to pass this test: two worlds that are *the same*. Nothing can be learned there; epsilon is 0. What does the
-# best threshold show? Guess first.
+# Far out the ratio grows. But far out there are few false positives, and a ratio of small counts is mostly
+# chance. Every audit has to pass this test: two worlds that are *the same*. Nothing can be learned there;
+# epsilon is 0. What does the best threshold show? Guess first.
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "guessed", "hide-output"]
 same, again = rng.standard_normal((2, n))
 best = 0.0
 for threshold in np.quantile(same, 1 - np.geomspace(1, 5_000, 60) / n):
@@ -117,10 +115,12 @@ for threshold in np.quantile(same, 1 - np.geomspace(1, 5_000, 60) / n):
 print(f"two equal worlds: seemingly epsilon at least {best:.2f}")
 
 # %% [markdown] tags=["slide"]
-# We took observed rates for probabilities, and tested the threshold on the scores that chose it. Both can be fixed.
+# We took observed rates for probabilities, and tested the threshold on the scores that chose it. Both can be
+# fixed.
 #
-# **Intervals.** If 3 of 9,000 are false positives, how large can the probability be? Take the largest p at which 3 or fewer
-# errors still happen 2.5 % of the time. That is the limit of Clopper and Pearson (1934); it holds for every n.
+# **Intervals.** If 3 of 9,000 are false positives, how large can the probability be? Take the largest p at
+# which 3 or fewer errors still happen 2.5 % of the time. That is the limit of Clopper and Pearson (1934); it
+# holds for every n.
 
 # %% tags=["fragment", "with-code"]
 from scipy.stats import beta, binom
@@ -162,8 +162,8 @@ found = bounds.at_thresholds(absent, present, thresholds=[103], rng=rng, **asked
 print(f"epsilon at least {found.epsilon:.3f}, {found.confidence:.0%} confidence: {found.method}")
 
 # %% [markdown]
-# **A threshold that costs nothing.** `clopper_pearson` lets some of the scores choose the threshold and tests it on the
-# others. Equal worlds should now give 0 in all but 5 % of repetitions:
+# **A threshold that costs nothing.** `clopper_pearson` lets some of the scores choose the threshold and tests
+# it on the others. Equal worlds should now give 0 in all but 5 % of repetitions:
 
 # %%
 found = [
@@ -176,10 +176,10 @@ print(f"the count: {bounds.clopper_pearson(absent, present, rng=rng, **asked).ep
 # %% [markdown]
 # ## 3. How much can an attack show at all?
 #
-# Even 10,000 draws without a single false positive leave a limit of 4/10,000. So $n$ draws show little more than
-# $\log n - 1.4$, whatever leaks. Here the best possible attacker meets Gaussian releases of known epsilon. The last bound
-# assumes that the whole trade-off curve is a Gaussian one. That is right here and nearly right for many small steps; it is
-# an assumption, and the result says so.
+# Even 10,000 draws without a single false positive leave a limit of 4/10,000. So $n$ draws show little more
+# than $\log n - 1.4$, whatever leaks. Here the best possible attacker meets Gaussian releases of known epsilon.
+# The last bound assumes that the whole trade-off curve is a Gaussian one. That is right here and nearly right
+# for many small steps; it is an assumption, and the result says so.
 
 # %%
 from dpkit.privacy import calibrate
@@ -203,8 +203,9 @@ columns = ["draws a world", "true epsilon", "Clopper-Pearson", "both rates joint
 tabled(rows, columns, digits=1)
 
 # %% [markdown]
-# Remember this table when you read an audit: **a small measured epsilon is weak evidence of privacy**. From 1,000 draws, a
-# release with epsilon 8 measures less than 3. A measured epsilon *above* the claim, however, refutes it.
+# Remember this table when you read an audit: **a small measured epsilon is weak evidence of privacy**. From
+# 1,000 draws, a release with epsilon 8 measures less than 3. A measured epsilon *above* the claim, however,
+# refutes it.
 
 # %% [markdown]
 # Now you are the attacker, for twenty rounds:
@@ -217,10 +218,10 @@ PlayTheAttacker()
 # %% [markdown] tags=["slide"]
 # ## 4. A gradient, and a mechanism that breaks
 #
-# A step of DP-SGD clips each example's gradient to norm $C$, sums the batch, and adds noise of deviation $zC$. The attacker
-# may choose the worst record, a **canary**: a gradient far longer than $C$, in a direction that they know. They know all
-# other records as well, subtract their part, and keep the release along that direction. Here $C = 1$, $z = 1$, with
-# batches of 64 and 50 weights:
+# A step of DP-SGD clips each example's gradient to norm $C$, sums the batch, and adds noise of deviation $zC$.
+# The attacker may choose the worst record, a **canary**: a gradient far longer than $C$, in a direction that
+# they know. They know all other records as well, subtract their part, and keep the release along that
+# direction. Here $C = 1$, $z = 1$, with batches of 64 and 50 weights:
 
 # %%
 C, z, batch, weights = 1.0, 1.0, 64, 50
@@ -251,9 +252,9 @@ axis, names = "release along the canary (deviations of its noise)", ("without th
 worlds(right, axis, "Each gradient clipped: the canary hides behind the noise. One deviation apart.", names)
 
 # %% [markdown] tags=["slide"]
-# Now with one slip of published code ([04_six_lines_of_code](04_six_lines_of_code.ipynb), section 1): it clips the *mean*
-# gradient, not each example's. The noise would be right for a mean of clipped gradients. How far can the canary move a
-# clipped mean?
+# Now with one slip of published code ([04_six_lines_of_code](04_six_lines_of_code.ipynb), section 1): it clips
+# the *mean* gradient, not each example's. The noise would be right for a mean of clipped gradients. How far can
+# the canary move a clipped mean?
 
 # %% tags=["fragment"]
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
@@ -279,17 +280,18 @@ for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     print(f"{name:16} charged {charged:.2f}, measured {found.epsilon:.2f}: {verdict}")
 
 # %% [markdown] tags=["fragment"]
-# The attack that refutes one mechanism measures about half of 4.4 on the other. More draws would find more, up to 4.4.
+# The attack that refutes one mechanism measures about half of 4.4 on the other. More draws would find more, up
+# to 4.4.
 
 # %% [markdown]
 # ## 5. Stop as soon as it is refuted
 #
-# How many draws did that need? Peeking after every draw and stopping at the first success is cheating, unless the test
-# allows for it: each look is another chance to be wrong.
+# How many draws did that need? Peeking after every draw and stopping at the first success is cheating, unless
+# the test allows for it: each look is another chance to be wrong.
 #
-# > **Betting.** The attacker starts with a capital of 1. Before each round they bet against the claim that the record will
-# > be seen. If the claim is true, no bet gains on average, and the capital *ever* reaches 20 with probability 1/20 at most
-# > (Ville 1939). So if it does, the claim is refuted at 95 %, whenever that happens.
+# > **Betting.** The attacker starts with a capital of 1. Before each round they bet against the claim that the
+# > record will be seen. If the claim is true, no bet gains on average, and the capital *ever* reaches 20 with
+# > probability 1/20 at most (Ville 1939). So if it does, the claim is refuted at 95 %, whenever that happens.
 
 # %%
 from dpkit.audit import sequential
@@ -300,8 +302,8 @@ for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     print(f"{name:16} betting: {bet.draws or 'not refuted'}; Clopper-Pearson: {fixed or 'not refuted'}")
 
 # %% [markdown]
-# The numbers are draws in each world. Clopper-Pearson's would have sufficed *had it been fixed beforehand*, when nobody
-# knows it. And where a claim is true, the bets lose, however long they go on:
+# The numbers are draws in each world. Clopper-Pearson's would have sufficed *had it been fixed beforehand*,
+# when nobody knows it. And where a claim is true, the bets lose, however long they go on:
 
 # %%
 won = sum(
@@ -313,9 +315,9 @@ print(f"equal worlds against the claim of epsilon 0: refuted in {won} of 200 rep
 # %% [markdown]
 # ## 6. One run is enough
 #
-# Nobody trains a network 20,000 times. But one run can hold many canaries, if a coin decides for each whether it takes part.
-# Each canary is then a trial, and the attacker guesses the coins. Here are 1,000 canaries, a network on the digits, and
-# `dpkit.Private` at a certified epsilon of 8:
+# Nobody trains a network 20,000 times. But one run can hold many canaries, if a coin decides for each whether
+# it takes part. Each canary is then a trial, and the attacker guesses the coins. Here are 1,000 canaries, a
+# network on the digits, and `dpkit.Private` at a certified epsilon of 8:
 
 # %%
 from dpkit.audit import one_run
@@ -328,8 +330,8 @@ print(f"noise multiplier {seen.plan.noise_multiplier}, {seen.plan.steps} steps, 
       f"proven epsilon {seen.plan.guarantee().epsilon:.2f}")
 
 # %% [markdown]
-# Each canary is a real record with a weight of its own in the network: its clipped gradient has length $C$ in a direction
-# that no other record has. After training, that weight is its score.
+# Each canary is a real record with a weight of its own in the network: its clipped gradient has length $C$ in a
+# direction that no other record has. After training, that weight is its score.
 
 # %%
 pair = canaries.final_scores(seen)
@@ -337,9 +339,9 @@ worlds(pair, "the canary's weight after training (clip norms)", "One run shows b
        "higher, and many still hide. A thousand canaries, half of them trained on.", ("left out", "trained on"))
 
 # %% [markdown]
-# Steinke, Nasr and Jagielski: if the run is $(\varepsilon, \delta)$-DP, then of $r$ guesses about independent coins no more
-# are correct than heads of $r$ coins of bias $e^\varepsilon / (1 + e^\varepsilon)$, but for a term in delta. The attacker
-# may abstain, and guess only where they are sure. By hand, with $\delta = 0$:
+# Steinke, Nasr and Jagielski: if the run is $(\varepsilon, \delta)$-DP, then of $r$ guesses about independent
+# coins no more are correct than heads of $r$ coins of bias $e^\varepsilon / (1 + e^\varepsilon)$, but for a
+# term in delta. The attacker may abstain, and guess only where they are sure. By hand, with $\delta = 0$:
 
 # %%
 ordered = np.sort(np.concatenate(pair))
@@ -357,13 +359,13 @@ for bound in (one_run.one_run, one_run.one_run_fdp):
     print(f"{bound.__name__:12} epsilon at least {found.epsilon:.1f}")
 
 # %% [markdown]
-# The second bound assumes Gaussian trade-off curves. By the first, one training run of a few seconds shows about as much as
-# a thousand runs in each world (section 3).
+# The second bound assumes Gaussian trade-off curves. By the first, one training run of a few seconds shows
+# about as much as a thousand runs in each world (section 3).
 #
 # ## 7. Where no noise reaches
 #
-# Some slips need no statistics. RDP-GAN's text puts noise on the *value* of the loss ([12_rdp_gan](12_rdp_gan.ipynb)). The
-# gradient of a constant is zero:
+# Some slips need no statistics. RDP-GAN's text puts noise on the *value* of the loss
+# ([12_rdp_gan](12_rdp_gan.ipynb)). The gradient of a constant is zero:
 
 # %%
 import torch
@@ -374,9 +376,9 @@ for noise in (0.0, 10.0, -300.0):
     print(f"loss {loss.item():7.1f}, gradient", torch.autograd.grad(loss, net)[0].tolist())
 
 # %% [markdown]
-# The gradient depends on the record alone: always this vector in one world, always another in the other. So an event has
-# probability 1 here and 0 there, and no finite epsilon allows that. Sampling would be a waste. The kit instead computes the
-# statistic under different noise, and checks that it is *constant* in each world:
+# The gradient depends on the record alone: always this vector in one world, always another in the other. So an
+# event has probability 1 here and 0 there, and no finite epsilon allows that. Sampling would be a waste. The
+# kit instead computes the statistic under different noise, and checks that it is *constant* in each world:
 
 # %%
 def gradient_length(records, noise):
@@ -391,9 +393,9 @@ bounds.distinguished(*trials, rng=rng, **asked).epsilon
 # %% [markdown]
 # ## 8. The audits of the kit
 #
-# The kit attacks every paper's main run, as published and repaired, with its own noise, sampling and number of steps. (Where
-# the first steps refute every finite epsilon, only those are run.) `-`: the text states no epsilon, or the code charges
-# none.
+# The kit attacks every paper's main run, as published and repaired, with its own noise, sampling and number of
+# steps. (Where the first steps refute every finite epsilon, only those are run.) `-`: the text states no
+# epsilon, or the code charges none.
 
 # %%
 from dpkit.papers import PAPERS
@@ -402,18 +404,18 @@ from dpkit.papers.commands.audit import table
 table(*(f"{paper.NAME}/{version}" for paper in PAPERS for version in ("published", "repaired")))
 
 # %% [markdown]
-# "No finite epsilon" is the case of section 7. `python -m dpkit audit list` has all fifty targets: single slips,
-# ways to draw batches, attacks on training and on generators. Two attacks on generators teach modesty. One compares samples
-# with a record, one even asks the critic, and both measure next to nothing at a proven epsilon of 8. That does not mean
-# that nothing leaks; it means that these attacks are blind.
+# "No finite epsilon" is the case of section 7. `python -m dpkit audit list` has all fifty targets: single
+# slips, ways to draw batches, attacks on training and on generators. Two attacks on generators teach modesty.
+# One compares samples with a record, one even asks the critic, and both measure next to nothing at a proven
+# epsilon of 8. That does not mean that nothing leaks; it means that these attacks are blind.
 
 # %%
 table("training")
 
 # %% [markdown]
-# Look at `one-canary`: more is measured than is proven. Has the proof failed? No: each bound holds with 95 % confidence, so
-# up to one in twenty may be too high where the attack is the best possible. This is one of eighty, each drawn with the
-# first seed. If the margin is this small, repeat the attack with a new seed.
+# Look at `one-canary`: more is measured than is proven. Has the proof failed? No: each bound holds with 95 %
+# confidence, so up to one in twenty may be too high where the attack is the best possible. This is one of
+# eighty, each drawn with the first seed. If the margin is this small, repeat the attack with a new seed.
 
 # %% [markdown]
 # ## Your turn
@@ -454,12 +456,13 @@ turn.sheet.quiz()
 # ## What to take away
 #
 # - Accountants bound epsilon from above, attacks from below. Only together do they say where it lies.
-# - A measured epsilon without an interval, or with a threshold chosen on its own scores, measures chance: test it on equal
-#   worlds.
-# - Without a further assumption, n draws show little more than log n - 1.4. A small measured epsilon proves nothing.
+# - A measured epsilon without an interval, or with a threshold chosen on its own scores, measures chance: test
+#   it on equal worlds.
+# - Without a further assumption, n draws show little more than log n - 1.4. A small measured epsilon proves
+#   nothing.
 # - One training run suffices, if it holds many canaries with a coin each.
 # - Where no noise reaches, look for the event itself, not for a number.
 
 # %% [markdown]
-# **Next:** [06_how_guarantees_break](06_how_guarantees_break.ipynb) asks where guarantees break, and lets you judge thirty
-# cases.
+# **Next:** [06_how_guarantees_break](06_how_guarantees_break.ipynb) asks where guarantees break, and lets you
+# judge thirty cases.

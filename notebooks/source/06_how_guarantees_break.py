@@ -21,14 +21,16 @@
 # - **Sources** the public code and texts that each card names, read at the place it gives
 
 # %% [markdown] tags=["slide"]
-# A proof of differential privacy is a chain: *this* is what one record can move, *this* is the noise, *so* are batches
-# drawn, *nothing else* reads the records, *so* do costs add up. Code breaks the chain where it does something else than
-# the proof says. It hardly ever looks wrong: losses fall, samples look fine, and the accountant prints a number.
+# A proof of differential privacy is a chain: *this* is what one record can move, *this* is the noise, *so* are
+# batches drawn, *nothing else* reads the records, *so* do costs add up. Code breaks the chain where it does
+# something else than the proof says. It hardly ever looks wrong: losses fall, samples look fine, and the
+# accountant prints a number.
 
 # %% [markdown] tags=["slide"]
-# These slips were made by people who know the field, and most came to light because their code was published. Learn from
-# them where to look. ([04_six_lines_of_code](04_six_lines_of_code.ipynb) follows six lines to a price and an attack.) The
-# kit sorts slips into eight kinds. The last but one, "evaluation", is about scores and breaks no guarantee.
+# These slips were made by people who know the field, and most came to light because their code was published.
+# Learn from them where to look. ([04_six_lines_of_code](04_six_lines_of_code.ipynb) follows six lines to a
+# price and an attack.) The kit sorts slips into eight kinds. The last but one, "evaluation", is about scores
+# and breaks no guarantee.
 
 # %% tags=["fragment"]
 from dpkit.common.show import tabled
@@ -39,7 +41,8 @@ tabled(CAUSES.items(), ["kind", "what happens"])
 # %% [markdown] tags=["slide"]
 # ## 1. Sensitivity: how far can one record move the sum?
 #
-# > **Ask:** take the worst record you can think of. How far apart are the sums with it and without it, before the noise?
+# > **Ask:** take the worst record you can think of. How far apart are the sums with it and without it, before
+# > the noise?
 #
 # A network has several tensors. Clip the gradient of each to $C$, and a single record still moves all of them.
 
@@ -70,8 +73,8 @@ for noise in (1.0, 0.5):
     print(f"noise multiplier {noise}: epsilon {pld.epsilon(ledger, delta=1e-5).epsilon:.2f}")
 
 # %% [markdown]
-# [DP-CGAN](03_dp_cgan.ipynb) clips this way. Here is a relative: the *mean* of a batch is clipped, so one record can turn
-# the whole mean around.
+# [DP-CGAN](03_dp_cgan.ipynb) clips this way. Here is a relative: the *mean* of a batch is clipped, so one
+# record can turn the whole mean around.
 
 # %%
 from dpkit.course.explorers.claims_wall import card
@@ -92,8 +95,9 @@ turn.nine_tensors.check(...)
 #
 # > **Ask:** follow the noise to the output. Does everything that depends on the records pass through it?
 #
-# A generator is trained by the gradient of a loss. Its authors add noise to the *loss*, a single number, and square the
-# result. The noise does not depend on the weights: it scales the gradient and leaves its direction alone.
+# A generator is trained by the gradient of a loss. Its authors add noise to the *loss*, a single number, and
+# square the result. The noise does not depend on the weights: it scales the gradient and leaves its direction
+# alone.
 
 # %% tags=["fragment"]
 theta, records = rng.standard_normal(50), rng.standard_normal((8, 50))
@@ -112,8 +116,9 @@ for noise in (1.0, -10.0, 1e6):
     print(f"noise {noise:9,.0f} on the loss: cosine with the private gradient {cosine:+.6f}")
 
 # %% [markdown] tags=["fragment"]
-# Two generators, one step apart, show the direction of the private gradient exactly, however large the noise. No finite
-# epsilon covers that. [RDP-GAN](12_rdp_gan.ipynb) has the same slip; the two were published with epsilons of 1 and 0.5.
+# Two generators, one step apart, show the direction of the private gradient exactly, however large the noise.
+# No finite epsilon covers that. [RDP-GAN](12_rdp_gan.ipynb) has the same slip; the two were published with
+# epsilons of 1 and 0.5.
 
 # %%
 card("ledger/dp-kernel-noise-on-loss")
@@ -128,12 +133,12 @@ turn.penalty_after_noise.check(...)
 # %% [markdown] tags=["slide"]
 # ## 3. Sampling: are batches drawn as they are charged?
 #
-# > **Ask:** find the loader. Does every record enter every batch by a coin of its own (Poisson), or are records shuffled
-# > and dealt out?
+# > **Ask:** find the loader. Does every record enter every batch by a coin of its own (Poisson), or are records
+# > shuffled and dealt out?
 #
-# Accountants charge for Poisson's coins. Loaders shuffle: every record is in *exactly one* of an epoch's $T$ batches. Take
-# the worst case, in which all other gradients point away from the record's. An attacker looks at the largest of the $T$
-# noisy sums.
+# Accountants charge for Poisson's coins. Loaders shuffle: every record is in *exactly one* of an epoch's $T$
+# batches. Take the worst case, in which all other gradients point away from the record's. An attacker looks at
+# the largest of the $T$ noisy sums.
 
 # %%
 T, runs, noise = 100, 5_000, 0.4
@@ -163,25 +168,28 @@ plots.picture(drawn, "A shuffled epoch gives the record away; Poisson's coins hi
 
 # %%
 for name, (without, with_it) in {"shuffled": dealt, "Poisson": tossed}.items():
-    print(f"{name:8} above 0.7: {np.mean(without > 0.7):.2f} of runs without, {np.mean(with_it > 0.7):.2f} with the record")
+    shares = np.mean(without > 0.7), np.mean(with_it > 0.7)
+    print(f"{name:8} above 0.7: {shares[0]:.2f} of runs without the record, {shares[1]:.2f} with it")
 
 # %% [markdown]
-# With the record, one shuffled sum stands out by 2; without it, by 1. Chua and others proved in 2024 what that costs:
+# With the record, one shuffled sum stands out by 2; without it, by 1. Chua and others proved in 2024 what that
+# costs:
 
 # %%
 card("ledger/shuffled-chua")
 
 # %% [markdown]
-# Batches of a fixed size, drawn anew for each step, are a third way. There neighbours differ in a record that is replaced,
-# and a replaced record moves the sum by $2C$: `WithoutReplacementGaussian` prices it.
+# Batches of a fixed size, drawn anew for each step, are a third way. There neighbours differ in a record that
+# is replaced, and a replaced record moves the sum by $2C$: `WithoutReplacementGaussian` prices it.
 
 # %% [markdown] tags=["slide"]
 # ## 4. Uncharged: what else reads the records?
 #
-# > **Ask:** list every line that touches private data: shapes, ranges, classes, means, labels, when to stop, which run to
-# > keep. Each is free only if it is public.
+# > **Ask:** list every line that touches private data: shapes, ranges, classes, means, labels, when to stop,
+# > which run to keep. Each is free only if it is public.
 #
-# Here a column's mean is released with the right noise for values in [low, high]. But low and high are read off the data.
+# Here a column's mean is released with the right noise for values in [low, high]. But low and high are read off
+# the data.
 
 # %% tags=["fragment", "with-code"]
 wages = np.append(rng.uniform(20, 60, 999), 4_000.0)  # thousands; one record stands out
@@ -197,11 +205,13 @@ print(f"with the record up to {noisy_mean(wages)['range'][1]:,.0f}")
 print(f"without it      up to {noisy_mean(wages[:-1])['range'][1]:,.0f}")
 
 # %% [markdown]
-# The range gives everything away. So does the mean: its noise is scaled to the range. Two more lines of this kind:
+# The range gives everything away. So does the mean: its noise is scaled to the range. Two more lines of this
+# kind:
 #
-# - *Stop when accuracy on private validation data reaches 96 %.* The number of steps depends on records, without noise.
-# - *Try ten learning rates at epsilon 1 each, publish the best run.* Which one it is depends on all ten: charge all, or a
-#   proven price of choosing (`python -m dpkit epsilon --best-of`).
+# - *Stop when accuracy on private validation data reaches 96 %.* The number of steps depends on records,
+#   without noise.
+# - *Try ten learning rates at epsilon 1 each, publish the best run.* Which one it is depends on all ten: charge
+#   all, or a proven price of choosing (`python -m dpkit epsilon --best-of`).
 #
 # And here a branch votes without being charged:
 
@@ -213,8 +223,9 @@ card("ledger/pate-gan-uncharged-branch")
 #
 # > **Ask:** count the releases. Is each charged, with the records that it reads?
 #
-# One of 1,000 critics is drawn, each trained on its own records. It returns 32 gradients, and each of its records can
-# influence all of them. Each gradient gets noise of its own. Is that 32 draws of a critic, or one draw that says 32 things?
+# One of 1,000 critics is drawn, each trained on its own records. It returns 32 gradients, and each of its
+# records can influence all of them. Each gradient gets noise of its own. Is that 32 draws of a critic, or one
+# draw that says 32 things?
 
 # %% tags=["fragment"]
 draws = [Release(SampledGaussian(1.07, 1 / 1_000), 32 * 20_000)]
@@ -223,7 +234,8 @@ for name, ledger in (("32 draws", draws), ("one draw of 32", one_draw)):
     print(f"{name:15} epsilon {pld.epsilon(ledger, delta=1e-5, gap=0.01).epsilon:7.2f}")
 
 # %% [markdown]
-# Under the second reading a drawn record is used 32 times but hidden by sampling only once. That is what really happens:
+# Under the second reading a drawn record is used 32 times but hidden by sampling only once. That is what really
+# happens:
 
 # %%
 card("ledger/gs-wgan-32-gradients")
@@ -237,8 +249,8 @@ card("ledger/gs-wgan-32-gradients")
 #
 # > **Ask:** recompute one number by hand, the noise first. Was the theorem proven for this range?
 #
-# The classic Gaussian noise for $\varepsilon = 1$, $\delta = 10^{-5}$, and two ways of writing it in code that were
-# published:
+# The classic Gaussian noise for $\varepsilon = 1$, $\delta = 10^{-5}$, and two ways of writing it in code that
+# were published:
 
 # %% tags=["fragment"]
 from math import log, sqrt
@@ -281,12 +293,12 @@ card("ledger/float32-sum")
 card("ledger/float-laplace-support")
 
 # %% [markdown]
-# > **To think about.** On a CPU, torch's normal numbers in single precision, 16 or more at a time, never exceed 5.77. Why
-# > does that matter for pure epsilon, and hardly for (epsilon, delta)?
+# > **To think about.** On a CPU, torch's normal numbers in single precision, 16 or more at a time, never exceed
+# > 5.77. Why does that matter for pure epsilon, and hardly for (epsilon, delta)?
 # >
-# > <details><summary>Answer</summary>An output beyond the bound is possible with the record only, so no finite epsilon
-# > holds without delta. The chance of that, 8e-9 for each noisy number, goes into delta. Over many numbers it adds up;
-# > <code>dpkit/training/noise.md</code> says how the kit deals with it.</details>
+# > <details><summary>Answer</summary>An output beyond the bound is possible with the record only, so no finite
+# > epsilon holds without delta. The chance of that, 8e-9 for each noisy number, goes into delta. Over many
+# > numbers it adds up; <code>dpkit/training/noise.md</code> says how the kit deals with it.</details>
 
 # %% [markdown] tags=["slide"]
 # ## 8. What did they cost?
@@ -310,24 +322,22 @@ costs["formula"] = 1.0, pld.epsilon([Release(Gaussian(noise))], delta=1e-5).epsi
 # %% tags=["hide-input", "fragment"]
 drawn, (ax,) = plots.figure(height=3.0)
 for row, (charged, true) in enumerate(costs.values()):
-    ax.plot([charged, min(true, 2e3)], [row, row], color="0.8", linewidth=2, zorder=0)
-    ax.plot(charged, row, "o", color=plots.MEANINGS["charged"], label="charged" * (row == 0))
-    finite, label = np.isfinite(true), f"{true:.1f}" if np.isfinite(true) else "no finite epsilon"
-    ax.plot(min(true, 2e3), row, "o" if finite else ">", color=plots.MEANINGS["proven"], label="computed" * (row == 0))
-    plots.note(ax, label, (min(true, 2e3), row), (7, -3))
+    end, sign = min(true, 2e3), "o" if np.isfinite(true) else ">"
+    ax.plot([charged, end], [row, row], color="0.8", linewidth=2, zorder=0)
+    for x, name, look in ((charged, "charged", "o"), (end, "proven", sign)):
+        ax.plot(x, row, look, color=plots.MEANINGS[name], label=name.replace("proven", "computed") * (row == 0))
+    plots.note(ax, f"{true:.1f}".replace("inf", "no finite epsilon"), (end, row), (7, -3))
 ax.set(xscale="log", xlim=(0.7, 9e3), xlabel="epsilon", yticks=range(len(costs)), yticklabels=costs, ylim=(6.6, -0.6))
 ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
-plots.plain(ax.xaxis, subs=(1,))
-plots.picture(drawn, "Each of these slips multiplies epsilon by five or more, or leaves no finite epsilon at all. "
-              "Log scale; each row is one published case.")
+plots.picture(drawn, "A slip multiplies epsilon by five or more, or leaves no finite one. Each row is a published case.")
 
 # %% [markdown]
 # ## Your turn
 #
-# **Is it private, as charged?** Thirty cases, judged one by one. Each case says what is run; below it, who claims what about
-# it. Your first answer counts, and the reply says why. Below the last case stands what you judged right, by kind of slip.
-# Half of the thirty hold: they were chosen so, so the failure rate says nothing about the field. ([All
-# claims](../docs/claims.md) with their verdicts.)
+# **Is it private, as charged?** Thirty cases, judged one by one. Each case says what is run; below it, who
+# claims what about it. Your first answer counts, and the reply says why. Below the last case stands what you
+# judged right, by kind of slip. Half of the thirty hold: they were chosen so, so the failure rate says nothing
+# about the field. ([All claims](../docs/claims.md) with their verdicts.)
 
 # %% tags=["explorer"]
 from dpkit.course.exercises.quiz import Cases
@@ -335,8 +345,8 @@ from dpkit.course.exercises.quiz import Cases
 Cases(turn.CASES)
 
 # %% [markdown]
-# **Homework.** Twenty lines of DP-SGD, with one fault. Draw yours by your name. Find the line, and what the run really costs
-# (`"none"` if no finite epsilon covers it): `task.check(line=..., epsilon=...)`.
+# **Homework.** Twenty lines of DP-SGD, with one fault. Draw yours by your name. Find the line, and what the run
+# really costs (`"none"` if no finite epsilon covers it): `task.check(line=..., epsilon=...)`.
 
 # %%
 from dpkit.course.exercises import homework
@@ -347,13 +357,14 @@ task
 # %% [markdown] tags=["slide"]
 # ## What to take away
 #
-# - Seven questions find most slips: what moves, where the noise is, how batches are drawn, what else reads records, what is
-#   added up, which theorem, which numbers.
+# - Seven questions find most slips: what moves, where the noise is, how batches are drawn, what else reads
+#   records, what is added up, which theorem, which numbers.
 # - A run with a slip looks like one without: only the code, or an attack, shows it.
 # - Cost is rarely a few per cent: a slip multiplies epsilon, or leaves none.
 # - Not everything that looks odd is wrong: compute before you judge.
-# - If you find a claim to doubt or to confirm, [add it](../CONTRIBUTING.md#adding-a-finding) as you would tell its authors.
+# - If you find a claim to doubt or to confirm, [add it](../CONTRIBUTING.md#adding-a-finding) as you would tell
+#   its authors.
 
 # %% [markdown]
-# **Next:** [07_your_own_gan](07_your_own_gan.ipynb) trains a private GAN on pictures of your own, and refuses most of these
-# slips.
+# **Next:** [07_your_own_gan](07_your_own_gan.ipynb) trains a private GAN on pictures of your own, and refuses
+# most of these slips.

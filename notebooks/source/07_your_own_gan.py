@@ -20,14 +20,15 @@
 # - **Needs** [00_start_here](00_start_here.ipynb); no download, no GPU; the pictures are scikit-learn's digits
 # - **Sources** DP-SGD: Abadi et al. 2016
 #
-# You have pictures that you may not publish, and want to give away *something like them*. A GAN whose critic is trained
-# privately can do that: its generator sees no picture, only the critic, and what the critic learned is protected.
+# You have pictures that you may not publish, and want to give away *something like them*. A GAN whose critic is
+# trained privately can do that: its generator sees no picture, only the critic, and what the critic learned is
+# protected.
 
 # %% [markdown]
 # ## 1. A folder of pictures
 #
-# So that this notebook runs anywhere, the first cell makes a folder: 1,437 small PNGs in ten sub-folders, one a class.
-# With pictures of your own, start at the next cell.
+# So that this notebook runs anywhere, the first cell makes a folder: 1,437 small PNGs in ten sub-folders, one a
+# class. With pictures of your own, start at the next cell.
 
 # %% tags=["hide-input"]
 import tempfile
@@ -52,9 +53,9 @@ print(images.pixels.shape, images.pixels.dtype, "labels", sorted(set(images.labe
 # %% [markdown]
 # ## 2. Two networks
 #
-# Any torch modules will do that keep the examples of a batch apart. (No batch normalisation in the critic: one picture
-# would change the scores of all others. `nn.GroupNorm` is fine.) The generator takes a latent and a label, the critic an
-# image and a label.
+# Any torch modules will do that keep the examples of a batch apart. (No batch normalisation in the critic: one
+# picture would change the scores of all others. `nn.GroupNorm` is fine.) The generator takes a latent and a
+# label, the critic an image and a label.
 
 # %%
 import torch
@@ -85,8 +86,8 @@ class Critic(nn.Module):
 # %% [markdown]
 # ## 3. Train
 #
-# Before you train, decide what it may cost: epsilon and delta for the whole run, and the number of steps. The noise follows;
-# everything else has a default. Guess first, in place of the dots:
+# Before you train, decide what it may cost: epsilon and delta for the whole run, and the number of steps. The
+# noise follows; everything else has a default. Guess first, in place of the dots:
 
 # %% [markdown] tags=["question"]
 # **Question 1.** 600 steps, each looking at 128 of 1,437 pictures on average, at epsilon 8, delta 1e-5. A
@@ -98,10 +99,11 @@ from dpkit.course.exercises import your_own_gan as turn
 turn.noise.check(...)
 
 # %% [markdown]
-# Leave `reproducible_seed` out for private data: a reader who knows the seed can remove the noise. It is here so that you see
-# our numbers. We also tried several settings on these digits; on private data each try would have to be charged.
+# Leave `reproducible_seed` out for private data: a reader who knows the seed can remove the noise. It is here
+# so that you see our numbers. We also tried several settings on these digits; on private data each try would
+# have to be charged.
 
-# %%
+# %% tags=["guessed", "hide-output"]
 from dpkit import PrivateGan
 
 torch.set_default_dtype(torch.float64)  # so that other processors print the same
@@ -114,9 +116,9 @@ gan.fit(images.pixels, images.labels, steps=600)
 print(f"noise {gan.plan_.noise_multiplier:.3f} times the clip norm, {gan.plan_.steps} steps")
 
 # %% [markdown]
-# One step draws a Poisson batch, clips each picture's gradient, adds noise to the sum, and updates the critic. Then the
-# generator learns from the critic, on labels that are drawn, not read. `curves_` holds the critic's loss; it describes your
-# data, so look at it, but do not publish it. You may publish the samples:
+# One step draws a Poisson batch, clips each picture's gradient, adds noise to the sum, and updates the critic.
+# Then the generator learns from the critic, on labels that are drawn, not read. `curves_` holds the critic's
+# loss; it describes your data, so look at it, but do not publish it. You may publish the samples:
 
 # %%
 from dpkit.common import plots
@@ -124,7 +126,7 @@ from dpkit.common import plots
 asked = torch.arange(10).repeat(2)
 made = (gan.sample(asked, reproducible_seed=1)[:, 0].numpy() + 1) / 2
 shown = {"a real one each": digits.images[:10] / 16, "generated": made[:10], "again": made[10:]}
-plots.picture(plots.image_rows(shown), "At epsilon 8 most generated digits can be read. Each row has the digits 0 to 9. "
+plots.picture(plots.image_rows(shown), "At epsilon 8 most generated digits can be read. Each row: 0 to 9. "
               "The two lower rows are nearly alike: the generator knows little more than one picture of each digit.")
 
 # %% [markdown]
@@ -132,10 +134,12 @@ plots.picture(plots.image_rows(shown), "At epsilon 8 most generated digits can b
 #
 # ## 4. What may I say?
 #
-# > **Definition.** A run is $(\varepsilon, \delta)$-private under *add-remove* adjacency if adding or removing any
-# > one record changes the probability of every outcome by a factor of at most $e^\varepsilon$, up to $\delta$.
+# > **Definition.** A run is $(\varepsilon, \delta)$-private under *add-remove* adjacency if adding or removing
+# > any one record changes the probability of every outcome by a factor of at most $e^\varepsilon$, up to
+# > $\delta$.
 #
-# An epsilon says little without its delta, its adjacency and its accountant. So the run writes the sentence for your paper:
+# An epsilon says little without its delta, its adjacency and its accountant. So the run writes the sentence for
+# your paper:
 
 # %%
 from IPython.display import Markdown
@@ -143,8 +147,8 @@ from IPython.display import Markdown
 Markdown(f"> {gan.statement(unit='one picture')}")
 
 # %% [markdown]
-# **Check it a second way.** The run's ledger is public. Renyi DP, another accountant, computes in a different way; its bound
-# must lie above, and not far.
+# **Check it a second way.** The run's ledger is public. Renyi DP, another accountant, computes in a different
+# way; its bound must lie above, and not far.
 
 # %%
 from dpkit.privacy import pld, rdp
@@ -157,8 +161,8 @@ print(f"Renyi DP: at most {renyi.epsilon:.3f}")
 # %% [markdown]
 # ## 5. Is it any good?
 #
-# A classifier learns from 1,437 generated digits, another from the real ones. Both are tested on 360 real digits that took no
-# part in training.
+# A classifier learns from 1,437 generated digits, another from the real ones. Both are tested on 360 real
+# digits that took no part in training.
 
 # %% tags=["tolerance=0.05"]
 # tolerance=0.05: a fit ends where a gradient is small: a little apart on another processor
@@ -172,13 +176,13 @@ for name, x, y in (("generated", fakes, labels.numpy()), ("real", images.pixels 
     print(f"{name:9}  right for {(classifier.predict(test) == digits.target[1437:]).mean():.2f}")
 
 # %% [markdown]
-# Most of what a classifier can learn from these pictures survives. More pictures help: with 60,000, the same noise hides a
-# forty times larger crowd.
+# Most of what a classifier can learn from these pictures survives. More pictures help: with 60,000, the same
+# noise hides a forty times larger crowd.
 #
 # ## 6. Release it
 #
-# One file holds the generator's weights, the sentence and the ledger, and nothing else: no critic, no curves, no state of a
-# random generator. Its readers can compute the epsilon again:
+# One file holds the generator's weights, the sentence and the ledger, and nothing else: no critic, no curves,
+# no state of a random generator. Its readers can compute the epsilon again:
 
 # %%
 import subprocess
@@ -199,8 +203,8 @@ print("the loaded generator draws the same:", torch.equal(*same))
 # %% [markdown]
 # ## 7. Can I get it wrong without noticing?
 #
-# Private training fails in silence: a wrong run looks just like a right one. So the kit refuses the mistakes that it can
-# detect, with the reason. Here are three. What is wrong with the second?
+# Private training fails in silence: a wrong run looks just like a right one. So the kit refuses the mistakes
+# that it can detect, with the reason. Here are three. What is wrong with the second?
 
 # %%
 class Centred(Critic):
@@ -226,8 +230,8 @@ tabled(refusals, ["critic", "refused because"])
 # %% [markdown]
 # ## 8. Not a GAN?
 #
-# `Private` trains any network in a loop of your own. Each `step` is one release: it clips, adds noise and charges, whatever
-# the loop around it does. The loop ends when the budget does.
+# `Private` trains any network in a loop of your own. Each `step` is one release: it clips, adds noise and
+# charges, whatever the loop around it does. The loop ends when the budget does.
 
 # %%
 from torch.nn.functional import cross_entropy
@@ -266,5 +270,5 @@ turn.sheet.quiz()
 # - A wrong run looks like a right one: let the kit refuse it, and compute the epsilon a second way.
 
 # %% [markdown]
-# **Next:** the papers. [10_dp_cgan_tables](10_dp_cgan_tables.ipynb) runs the tables of the first one again; or open any
-# notebook whose numbers you doubt.
+# **Next:** the papers. [10_dp_cgan_tables](10_dp_cgan_tables.ipynb) runs the tables of the first one again; or
+# open any notebook whose numbers you doubt.

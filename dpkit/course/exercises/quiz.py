@@ -102,7 +102,7 @@ class Cases(Quiz):
         judged = Counter(kind for kind, button, _ in every if button.value)
         right = Counter(kind for kind, _, question in every if question.done)
         rows = [(k, right[k], judged[k], of) for k, of in sorted(Counter(self.kinds).items())]
-        table = tabled(rows, ("kind of slip", "judged right", "judged", "cases")).html()
+        table = tabled(rows, ("kind of slip", "right", "judged", "cases")).html()
         opened = " open" if judged.total() == len(every) else ""
         self.progress.value = (
             f"<p><b>{right.total()} right of {judged.total()} judged; {len(every)} cases</b></p>"
