@@ -340,7 +340,7 @@ plots.picture(drawn, "A slip multiplies epsilon by five or more, or leaves no fi
 # about the field. ([All claims](../docs/claims.md) with their verdicts.)
 
 # %% tags=["explorer"]
-from dpkit.course.exercises.quiz import Cases
+from dpkit.course.exercises.cases import Cases
 
 Cases(turn.CASES)
 

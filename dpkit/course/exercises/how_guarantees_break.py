@@ -1,6 +1,6 @@
 """Exercises of notebook 06: one for each way in which a guarantee breaks.
 
-CASES are thirty claims to judge, for `quiz.Cases`: what is run, without a word on its charge.
+CASES are thirty claims to judge, for `cases.Cases`: what is run, without a word on its charge.
 """
 
 import re
@@ -65,7 +65,7 @@ ledger/bie-epsilon-1: Poisson batches; gradients clipped one by one; noise of 5 
 ledger/dpdm-epsilon-0-2: The noise is searched for the target in the file, by a certified
     accountant. The file train_eps_0.2.yaml says `dp: {epsilon: 10.0}`.
 small_images/shuffled-against-poisson: Each epoch shuffles the records and deals them out in
-    batches. Batches are charged at the rate batch / records, by the sampled Gaussian.
+    batches, charged as the sampled Gaussian at rate batch / records.
 ledger/abadi-figure-2: Every record enters a batch by a coin of its own, 10,000 times at rate
     0.01. Gradients are clipped one by one; noise of 4 clip norms is added to their sum.
 ledger/jax-prng-reuse: A gradient has a block for each tensor. Once a step a key is made, and
@@ -75,9 +75,9 @@ rdp_gan/loss-values-at-sigma-10: All that is released are 5,000 noisy values: me
 ledger/dpmm-mst-mu: The budget is turned into zero-concentrated DP by a proven conversion, and
     that into the mu of one Gaussian.
 rdp_gan/theorem-4-delta: 1,000 releases, each with the guarantee (epsilon, 1e-5), are composed
-    by adding up their epsilons.
-ledger/diffprivlib-regression-bound: A feature's bounds are `lower` and `upper`; the sum of
-    squares has sensitivity = max(abs(lower), abs(lower)) ** 2.
+    by adding up epsilons.
+ledger/diffprivlib-regression-bound: A feature lies in lower..upper; the sum of its squares has
+    sensitivity = max(abs(lower), abs(lower)) ** 2.
 adadp/lemma-1: Coordinate i has the sensitivity s_i and noise of deviation sigma_i, which were
     both fixed beforehand.
 adadp/same-guarantee: Each coordinate gets noise of its own size, fixed beforehand. A sampled
@@ -89,23 +89,23 @@ ledger/bie-fixed-10: The critic's steps are made as in case 3, with noise of 1 c
 dpgan/stray-factor-4-devices: Four devices sum 64 clipped gradients each; the four sums are
     averaged, and get noise of deviation 1.0859 C / sqrt(256).
 dp_cgan/composition-at-least: 100 releases, each with the guarantee (epsilon, 1e-5), are
-    composed by adding up their epsilons and adding up their deltas.
+    composed by adding up both epsilons and deltas.
 adadp/raw-history-leak: From the second step on, a coordinate's clipping bound and noise follow
     a running mean of earlier gradients, as they were before clipping.
 ledger/dpmm-mst-rho: A third of the budget, rho .0306, pays for single columns, a third for the
-    choice of pairs and a third for the pairs' tables.
-rdp_gan/adjacent-by-replacing: Losses lie between 0 and C. Noise on them is priced for a sample
-    that counts against none at all; data sets differ in one sample that is replaced by another.
+    choice of pairs, a third for pairs' tables.
+rdp_gan/adjacent-by-replacing: Losses in 0..C get noise, which is priced for a sample against
+    none at all; data sets differ in one sample that is replaced.
 ledger/dp-accounting-replace-one: Noise / clip norm is 1. Neighbours differ in one record that
     is replaced; the Renyi accountant prices a shift by one clip norm.
-adadp/theorem-1-example-poisson: Every record enters a lot by a coin of its own, at rate
-    600/60,000; each of 1,800 steps is charged by the sampled Gaussian's moments, noise 0.9.
-ledger/gs-wgan-once-a-step: A step draws one critic of 1,000, passes 32 images through it and
-    releases 32 gradients, each with noise .483 of its own. One sampled release is charged.
+adadp/theorem-1-example-poisson: 1,800 lots, which each record enters by a coin at rate
+    600/60,000, are charged by the sampled Gaussian's moments, noise 0.9.
+ledger/gs-wgan-once-a-step: A step draws one critic of 1,000 and releases its gradients for 32
+    images, each with noise .483 of its own. One sampled release is charged.
 ledger/opacus-batch-size-from-n: The data has 1,000 records. A million weights' noisy sum is
     divided by 1,000, and released.
-ledger/dp-kernel-epsilon-of-noise: Only sums are released, 200,000 of them: of records drawn by
-    a coin each, with noise of 1.95 times what one record can add.
+ledger/dp-kernel-epsilon-of-noise: 200,000 sums of records that are drawn by a coin each are
+    released, with noise of 1.95 times what one record can add.
 ledger/smartnoise-mean-sensitivity: The mean of all n records is released with noise for (U - L)
     / n. Neighbours differ in a record that is added or dropped.
 dpgan/one-release-lsun: The noise is sqrt(2 ln(1.25 / delta)) / epsilon times the sensitivity,

@@ -1,17 +1,10 @@
 """Questions with a choice as radio buttons, each with feedback; no server is needed."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import ipywidgets as widgets
-
-from dpkit.common.show import tabled
-from dpkit.course.exercises.sheet import Sheet, in_html
-from dpkit.papers import literature, with_claims
-from dpkit.papers.claims import check
-
-PRIVATE, NOT_PRIVATE = "private as charged", "not private as charged"
 
 
 class Quiz(widgets.VBox):
@@ -45,7 +38,7 @@ class Quiz(widgets.VBox):
         question = self.questions[index]
         found = question.judge(change.new)
         question.done |= found.right
-        self.replies[index].value = f"<p role='status'>{in_html(found.text)}</p>"
+        self.replies[index].value = f"<p role='status'>{found.html}</p>"
         self._count()
 
     def _count(self) -> None:
@@ -68,46 +61,6 @@ class Quiz(widgets.VBox):
     def _static(self) -> str:
         return "".join(
             f"{question._repr_html_()}<ol type='a'>"
-            f"{''.join(f'<li>{in_html(option)}</li>' for option in question.options)}</ol>"
+            f"{''.join(f'<li>{escape(option)}</li>' for option in question.options)}</ol>"
             for question in self.questions
         )
-
-
-class Cases(Quiz):
-    """Claims to judge, each once, and how many were judged right by kind of slip."""
-
-    def __init__(self, cases: Mapping[str, str]) -> None:
-        """Args: cases, id of a claim -> what is run."""
-        claims = {one.id: (paper, one) for paper in with_claims() for one in paper.CLAIMS}
-        sheet, self.kinds = Sheet("cases"), []
-        for name, told in cases.items():
-            paper, claim = claims[name]
-            found = check(claim)
-            holds = found.verdict == "holds"
-            self.kinds.append("none, it holds" if holds else claim.code.cause)
-            whose = claim.where.partition(":")[0] if paper is literature else paper.TITLE
-            verdict = "The claim holds" if holds else f"The claim fails: {claim.code.cause}"
-            reply = f"{verdict}. {found.explanation}\n{name}, {claim.where}"
-            options = dict.fromkeys((PRIVATE, NOT_PRIVATE), reply)
-            asked = f"{told}\nClaimed, {whose}: {claim.says}"
-            sheet.choice(asked, PRIVATE if holds else NOT_PRIVATE, options)
-        super().__init__(sheet.exercises)
-
-    def _answered(self, change: Any) -> None:
-        change.owner.disabled = True  # the first answer counts
-        super()._answered(change)
-
-    def _count(self) -> None:
-        every = list(zip(self.kinds, self.buttons, self.questions, strict=True))
-        judged = Counter(kind for kind, button, _ in every if button.value)
-        right = Counter(kind for kind, _, question in every if question.done)
-        rows = [(k, right[k], judged[k], of) for k, of in sorted(Counter(self.kinds).items())]
-        table = tabled(rows, ("kind of slip", "right", "judged", "cases")).html()
-        opened = " open" if judged.total() == len(every) else ""
-        self.progress.value = (
-            f"<p><b>{right.total()} right of {judged.total()} judged; {len(every)} cases</b></p>"
-            f"<details{opened}><summary>By kind of slip</summary>{table}</details>"
-        )
-
-    def _static(self) -> str:
-        return "".join(question._repr_html_() for question in self.questions)

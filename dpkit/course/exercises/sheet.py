@@ -35,6 +35,11 @@ class Judgement(NamedTuple):
     right: bool
     text: str
 
+    @property
+    def html(self) -> str:
+        """The reply as HTML."""
+        return in_html(self.text)
+
 
 class Exercise:
     """A question of a notebook.

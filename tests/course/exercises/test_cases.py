@@ -1,5 +1,7 @@
 """The thirty cases: half of the claims hold, and what is run does not tell which."""
 
+import re
+
 import pytest
 
 from dpkit.course.exercises.how_guarantees_break import CASES
@@ -25,24 +27,19 @@ def test_what_is_run_gives_no_verdict_away():
 
 def test_each_case_is_judged_once_and_errors_are_counted_by_kind():
     pytest.importorskip("ipywidgets")
-    from dpkit.course.exercises.quiz import NOT_PRIVATE, PRIVATE, Cases
+    from dpkit.course.exercises.cases import PRIVATE, Cases
 
     cases = Cases(CASES)
     static = cases._repr_mimebundle_()["text/html"]
-    assert static.count("<p>") == 30
     assert not any(word in static for word in ("claim holds", "claim fails", "`"))
     for button in cases.buttons:
         assert "<details>" in cases.progress.value
         button.value = PRIVATE
-    assert cases.progress.value.startswith("<p><b>15 right of 30 judged; 30 cases</b></p>")
-    assert "<details open>" in cases.progress.value
-    rows = [row.split("</td>") for row in cases.progress.value.split("<tr>")[2:]]
-    table = {row[0].split(">")[1]: [cell.split(">")[1] for cell in row[1:4]] for row in rows}
-    assert table["none, it holds"] == ["15", "15", "15"]
-    assert table["noise"] == ["0", "4", "4"]
-    assert cases.buttons[0].disabled
-    right, wrong = (cases.replies[place].value for place in (1, 0))
-    assert "Right. The claim holds" in right
-    assert "No. The claim fails: uncharged" in wrong
+        assert button.disabled
+    assert "15 right of 30 judged" in cases.progress.value
+    rows = cases.progress.value.partition("<details open>")[2].split("<tr>")
+    table = [re.findall(r">([^<]+)</td>", row) for row in rows]
+    assert ["none, it holds", "15", "15", "15"] in table
+    assert ["noise", "0", "4", "4"] in table
+    assert "No. The claim fails: uncharged" in cases.replies[0].value
     assert not any("`" in reply.value for reply in cases.replies)
-    assert {PRIVATE, NOT_PRIVATE} == set(cases.buttons[0].options)
