@@ -84,8 +84,8 @@ adadp/same-guarantee: Each coordinate gets noise of its own size, fixed beforeha
     step is charged as one of equal noise with the same sum of s_i^2 / sigma_i^2.
 ledger/gs-wgan-left-over-index: 1,000 critics, each warmed up on 55 records of its own, are
     loaded from disk: one loop counts with i and reads the index that the loop before it used.
-ledger/bie-fixed-10: The critic's steps are made as in case 3, with noise of 1 clip norm. After
-    every 50 the generator takes one step against it, without clipping, noise or charge.
+ledger/bie-fixed-10: The critic's steps are as in case 3, with noise of 1 clip norm. After every
+    50 the generator takes one, without clipping, noise or charge.
 dpgan/stray-factor-4-devices: Four devices sum 64 clipped gradients each; the four sums are
     averaged, and get noise of deviation 1.0859 C / sqrt(256).
 dp_cgan/composition-at-least: 100 releases, each with the guarantee (epsilon, 1e-5), are
