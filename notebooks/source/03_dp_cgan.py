@@ -21,25 +21,25 @@
 #   [01_accountants](01_accountants.ipynb) (*RDP*, *PLD*); no download, no GPU
 # - **Sources** Torkzadehmahani, Kairouz and Paten, CVPR Workshops 2019, and their public code
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # The paper trains a small conditional GAN on MNIST, and publishes images *and their labels*. Its idea is in the
 # clipping: gradients on real and on generated examples are clipped **apart**, because only the real ones need
 # protection. It reports classifiers trained on the synthetic images at $(\varepsilon, \delta) = (9.6, 10^{-5})$.
 # How does a step work, and does the run cost 9.6? ([10_dp_cgan_tables](10_dp_cgan_tables.ipynb) asks how good
 # the images are when the guarantee holds.)
 
-# %%
+# %% tags=["lab2"]
 from dpkit.papers import dp_cgan as paper
 
 for name in ("noise_multiplier", "max_grad_norm", "sampling", "target_epsilon", "clipping"):
     print(f"{name:17} {getattr(paper.SETTINGS, name)}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # `SETTINGS` holds what the paper's code runs. `REPAIRED` is our version with a valid guarantee: 3,000 steps on
 # batches of 2,400 of MNIST's 60,000. `SMALL` is the same on scikit-learn's 1,437 digits, with batches of 128 and 150
 # steps.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 1. The data and the two networks
 #
 # A GAN trains two networks against each other. The **generator** $G$ turns random numbers $z$ into an image. The
@@ -47,20 +47,21 @@ for name in ("noise_multiplier", "max_grad_norm", "sampling", "target_epsilon", 
 # better. Then $G$ takes a step that makes $D$ say "real" more often, along the gradient that it gets *through* $D$.
 # In a *conditional* GAN both also see a label.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # Only $D$ ever sees a private image, so only $D$'s step needs protection; what $G$ learns from a protected $D$ is
 # post-processing.
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.course import diagrams
 
 diagrams.gan()
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # The networks are the paper's: a generator 110-128-784 and a discriminator 794-128-1. All live cells use
 # scikit-learn's digits, enlarged to MNIST's 28 x 28.
 
-# %%
+# %% tags=["lab2"]
+import numpy as np
 import torch
 
 from dpkit import datasets
@@ -74,7 +75,7 @@ data = Data(images, torch.from_numpy(digits.labels), public_size=1437)
 gan = paper.new_gan(paper.SMALL, seed=0, device=cpu)
 print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.parameters()))
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # | the paper | the kit | here |
 # |---|---|---|
 # | $\sigma$, noise scale | `noise_multiplier` | 1.12 |
@@ -82,7 +83,7 @@ print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.pa
 # | $bs$, $N$ | `expected_batch_size`, `public_size`; the sample rate is $bs / N$ | 600; the code charges for 60,000 and trains on 55,000 |
 # | $\varepsilon$, $\delta$ | `target_epsilon`, `target_delta` | 9.6, 1e-5 |
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ### Algorithm 1, in our words
 #
 # | line | what happens | in the code |
@@ -98,36 +99,36 @@ print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.pa
 # | 21 to 25 | let $G$ take a step, by the gradient of its own loss | `update_generator` |
 # | 26, 27 | stop when $\varepsilon$ or $\delta$ is spent | `train` |
 
-# %%
+# %% tags=["lab2"]
 from dpkit.course.step_source import step_source
 
 step_source(paper.step, paper.fakes, paper.update_critic, paper.update_generator)
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # (Our copy of the listing has line numbers 3 and 4 only. Section 4 of the text names the lines from 9 on; we counted 5
 # to 8.)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 2. One step, taken apart
 #
 # > **Definition (per-example clipping).** Each example's gradient $g_i$ is scaled to
 # > $g_i \min(1, C / \lVert g_i \rVert)$ *before* the sum. Then no record, whatever it is, moves the sum by more
 # > than $C$.
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # See it in two dimensions. Make the record longer: its clipped gradient stays on the circle. Then choose *after the
 # mean (wrong)*.
 
-# %%
+# %% tags=["lab2"]
 from dpkit.course.explorers import ClippingAndNoise
 
 ClippingAndNoise()
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Now one step of `REPAIRED` ($\sigma = 1.401$, $C = 0.5$, public labels for made images) on four records, line by line.
 # `ours` is the GAN that we update by hand; `theirs`, with the same seed, waits for `paper.step`.
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.papers.dp_cgan.settings import small
 
 four = small(paper.REPAIRED, batch_size=4, steps=1)
@@ -138,11 +139,11 @@ made, made_labels = paper.fakes(ours, labels, four, rng)  # line 6
 print("real", tuple(images.shape), "labels", labels.tolist())
 print("made", tuple(made.shape), "labels", made_labels.tolist())
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # The gradients of 600 examples would be 600 x 101,889 numbers. The kit never stores them: a linear layer's gradient for
 # one example is (gradient at its output) x (its input), and norms and sums follow from these two.
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.training import called_real, capture
 
 with capture(ours.discriminator) as captured:
@@ -152,10 +153,10 @@ norms = gradients.norms()  # (tensors, batch)
 print("norms of four tensors for each of four examples:", tuple(norms.shape))
 print("norm of each example's whole gradient:", norms.square().sum(0).sqrt().numpy().round(1))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # **Check it a second way**: one ordinary backward pass for each example; clip, then add up.
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab2"]
 clip = four.clipping.real  # FlatClipping(0.5)
 slow = [torch.zeros_like(p) for p in ours.discriminator.parameters()]
 for image, label in zip(images, labels, strict=True):
@@ -166,11 +167,11 @@ for image, label in zip(images, labels, strict=True):
 fast = gradients.weighted_sum(clip.weights(norms))  # the first half of line 16
 print(all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(fast, slow, strict=True)))
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # The kit's `clipped_sum` does both at once. The real sum gets the noise, and each sum is divided by its *expected*
 # number of examples, which is public:
 
-# %%
+# %% tags=["lab2"]
 from functools import partial
 
 from dpkit.training import called_fake, clipped_sum, noised, per_example
@@ -182,7 +183,7 @@ noisy = noised(real.sums, noise_std=four.noise_std, rng=rng)  # lines 16, 17
 means = [r / 4 + f / 4 for r, f in zip(noisy, fake.sums, strict=True)]
 
 
-# %%
+# %% tags=["lab2"]
 def length(tensors):
     """The L2 norm of all tensors together."""
     return torch.cat([t.flatten() for t in tensors]).norm().item()
@@ -192,43 +193,43 @@ lengths = {"real": real.sums, "made": fake.sums, "real, with noise": noisy, "mea
 for name, tensors in lengths.items():
     print(f"{name:16} {length(tensors):.3g} long")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Each of 101,889 coordinates gets noise, which is about $0.5 \cdot 1.401 \sqrt{101{,}889} \approx 224$ long in all. The sum
 # of four gradients is at most $4 C = 2$ long. That is why the repaired run's batches hold 2,400 records, not four.
 # Now the updates:
 
-# %%
+# %% tags=["lab2"]
 paper.update_critic(ours, real.parameters, means, four, index=0)  # line 18
 paper.update_generator(ours, made, made_labels, four, index=0)  # lines 21 to 25
 for name in ("discriminator", "generator_net"):
     pairs = zip(*(getattr(gan_of, name).parameters() for gan_of in (ours, theirs)), strict=True)
     print(f"{name}: the weights moved by {length([a - b for a, b in pairs]):.3g}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Are these pieces the whole step? Let `paper.step` update the other GAN, with random numbers of the same seed:
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 rng = generator_on(cpu, reproducible_seed=1)
 paper.step(theirs, images, labels, settings=four, index=0, rng=rng)
 for name, by_hand, by_step in zip(ours._fields, ours[:3], theirs[:3], strict=False):
     pairs = zip(by_hand.parameters(), by_step.parameters(), strict=True)
     print(f"{name:14}", all(torch.allclose(a, b, rtol=1e-12, atol=1e-15) for a, b in pairs))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 3. How far can one record move the sum?
 #
 # The published code clips each of the discriminator's four tensors to $C$ **separately**. How far does one record
 # move their sum? Guess before you run on:
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab2"]
 # **Question 1.** Each of the four tensors is clipped to C. How many C long can the whole gradient be?
 
-# %%
+# %% tags=["lab2"]
 from dpkit.course.exercises import dp_cgan as turn
 
 turn.per_tensor.check(...)
 
-# %% tags=["guessed", "hide-output", "fragment"]
+# %% tags=["guessed", "hide-output", "fragment", "lab2"]
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping
 
 for rule in (FlatClipping(1.1), PerTensorClipping(1.1, tensors=4)):
@@ -237,13 +238,13 @@ for rule in (FlatClipping(1.1), PerTensorClipping(1.1, tensors=4)):
         f"{type(rule).__name__:18} moved by {moved:.2f}, bound {rule.sensitivity('add-remove'):.2f}"
     )
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # $C\sqrt{4} = 2C$, but the accountant counts $C$. (The explorer's *per group* shows this with two groups.) Moreover, the
 # made examples carry *the private batch's labels*: a record's label decides what the $i$-th fake is, so the gradients on
 # fakes change too, by up to another $2C$. Sensitivity is a property of the clipping rule, so we ask the rule, and that
 # of the repaired version, which clips the whole gradient at $C = 0.5$:
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 for name, settings in (("as published", paper.SETTINGS), ("repaired", paper.REPAIRED)):
     moved = settings.clipping.sensitivity("add-remove")
     ratio = settings.noise_std / moved
@@ -309,7 +310,6 @@ eight |= {"pixels": 64, "hidden": 64, "latent_size": 16, "sampling": PoissonSamp
 
 
 # %%
-import numpy as np
 from sklearn.datasets import load_digits
 
 few, classes = load_digits(), torch.arange(10)
@@ -339,13 +339,13 @@ plots.picture(plots.image_rows(own), "Specks at epsilon 2, shapes at 8, digits a
 # Those epsilons are for 1,437 records, of which each batch takes a sixth. Among MNIST's 60,000 the same noise hides
 # each record far better. (The settings were chosen on these same public digits.)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 5. Does the run cost 9.6?
 #
 # The code runs until its own accountant reaches 9.6: 30,303 steps. We keep these steps and the paper's method (RDP with
 # the classic conversion and the code's orders, for Poisson batches), and correct the charge one mistake at a time.
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # | correction | place in the code | what it changes |
 # |---|---|---|
 # | the noise multiplier is 1.12, not 1.232 | the accountant's noise argument | the accountant is given noise x clip norm, 1.12 x 1.1; a noise multiplier is noise *over* clip norm |
@@ -356,52 +356,52 @@ plots.picture(plots.image_rows(own), "Specks at epsilon 2, shapes at 8, digits a
 #
 # The first four add up to a larger epsilon each. For the last, what do you expect? Tick the boxes from top to bottom.
 
-# %%
+# %% tags=["lab2"]
 from dpkit.course.explorers import RepairIt
 
 RepairIt()
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 counted = RepairIt.compute(**dict.fromkeys(RepairIt.controls, True))["along"]
 for correction, epsilon in counted.items():
     print(f"with {correction:10} epsilon {epsilon:8,.4g}")
 
-# %% [markdown] tags=["fragment"]
+# %% [markdown] tags=["fragment", "lab2"]
 # No finite epsilon covers the last one: post-processing of $D$ protects what $G$ learns *from $D$*, not labels that
 # $G$ reads itself. The repair costs nothing: draw the labels from a public distribution, here uniformly.
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # The repaired run does that, clips the whole gradient at once, samples Poisson batches, and gives the accountant the
 # noise that is really added. The same epsilon then buys fewer steps, on larger batches, with less noise for each
 # example in them. [10_dp_cgan_tables](10_dp_cgan_tables.ipynb) shows every claim of the paper with its verdict.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 6. Claimed, proven and measured
 #
 # - **Claimed** is what the text states for a run.
 # - **Proven** is an upper bound: an accountant covers every attack, if the code does what the accountant assumes.
 # - **Measured** is a lower bound: one attack on the code reached it, at 95 % confidence.
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Here the attacker knows everything but whether one record took part, and chooses that record so that every clip cuts
 # its gradient ([05_auditing](05_auditing.ipynb) builds such attacks from nothing). The rows: the published run; two
 # shorter runs with one slip each; the repaired run, attacked twice. [docs/audits.md](../docs/audits.md) says more.
 # The true epsilon of a row lies between *measured* and *proven* (by PLD). `-`: the text states no epsilon, or the
 # code charges none. `none`: no finite epsilon is proven.
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.papers.commands.audit import table as audits
 
 audits("dp_cgan")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # The published generator is *refuted exactly*: one record moves it in a way that no noise covers. Its first layer has
 # ten columns for the label, and only those of labels in the private batch are updated. So an attacker who sees the
 # generator before and after a step reads the batch's labels, whatever the discriminator's noise. For each of 20
 # batches of 8 digits and each label the attacker answers: does the label occur in the batch? *Chance* is the score of
 # an attacker who knows only how often each label occurs.
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.papers.dp_cgan.attacks import of_step
 
 for name, settings in {"published": paper.SETTINGS, "repaired": paper.REPAIRED}.items():
@@ -411,32 +411,32 @@ for name, settings in {"published": paper.SETTINGS, "repaired": paper.REPAIRED}.
                     batch=8, batches=20, rng=np.random.default_rng(0))
     print(f"{name}: {found.share:.0%} of {found.answers} answers are right (chance {found.chance:.0%})")
 
-# %% [markdown] tags=["fragment"]
+# %% [markdown] tags=["fragment", "lab2"]
 # The repaired run draws labels that are public, and withstands the same attacker.
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # > **The sentence for the paper.** What may a paper say of the repaired run's privacy, in one sentence? Write it. Then
 # > compare it with the kit's, for noise multiplier 1.401, batches of 2,400 of 60,000, and 3,000 steps:
 # > `python -m dpkit epsilon --noise-multiplier 1.401 --sample-rate 0.04 --steps 3000 --delta 1e-5 --statement`
 # > ([07_your_own_gan](07_your_own_gan.ipynb), section 4, explains such a sentence).
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # ## Your turn
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab2"]
 # **Question 2.** Write clipped_sum(gradients, bound): the sum of the rows, each clipped to norm bound.
 # `gradients` is a NumPy array with one example's gradient in each row; so is the sum, of one row.
 
-# %%
+# %% tags=["lab2"]
 turn.clipped_sum.check(...)
 
 
 # %%
 turn.sheet.quiz()
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## What to take away
 #
 # - A private step clips each example's gradient, adds up, adds noise once, and updates. Clipping *before* the sum bounds

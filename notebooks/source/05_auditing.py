@@ -21,19 +21,19 @@
 # - **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr,
 #   Jagielski 2023; Gonzalez, Dulce, Ramdas, Ribero 2025
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # An accountant proves an *upper* bound: epsilon is at most so much, if the code does what was priced. A proof
 # cannot tell whether it does. An attack tests what actually comes out. It gives a *lower* bound, with 95 %
 # confidence: a smaller claim is wrong. The truth lies between the two.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 1. Two worlds and a threshold
 #
 # A count is released with Gaussian noise of standard deviation 1. Without your record the count is 100, with it
 # 101. The attacker knows all of that, but not which of the two worlds they are in. They see one number, and say
 # "present" if it is above a threshold. Where would you put it?
 
-# %%
+# %% tags=["lab2"]
 import numpy as np
 
 from dpkit.common import plots
@@ -44,11 +44,11 @@ absent, present = 100 + rng.standard_normal(n), 101 + rng.standard_normal(n)
 print("absent: ", *(f"{x:.2f}" for x in absent[:6]))
 print("present:", *(f"{x:.2f}" for x in present[:6]))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # This picture comes back in sections 4 and 6: the attacker's **scores** without the record and with it. The
 # overlap is your protection.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "lab2"]
 def worlds(scores, axis, words, names=("without the record", "with the record"), threshold=None):
     """Both worlds' scores as histograms."""
     drawn, (ax,) = plots.figure(height=2.6)
@@ -61,16 +61,16 @@ def worlds(scores, axis, words, names=("without the record", "with the record"),
     return plots.picture(drawn, words)
 
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 worlds((absent, present), "released count (people)",
        "The worlds overlap: no threshold tells them apart. The threshold drawn is 102.", threshold=102)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # The attacker can be wrong in two ways. The **false positive rate** is how often they say "present" when the
 # record is not there, the **false negative rate** how often they miss it.
 
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab2"]
 def rates(absent, present, threshold):
     """False positive and false negative rate of "present where score > threshold"."""
     return np.mean(absent > threshold), np.mean(present <= threshold)
@@ -80,17 +80,17 @@ for threshold in (100.5, 102, 103):
     fpr, fnr = rates(absent, present, threshold)
     print(f"threshold {threshold:5}: false positives {fpr:.3f}, false negatives {fnr:.3f}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # > **From errors to epsilon.** "Score above the threshold" is an event. If the release is
 # > $(\varepsilon, \delta)$-DP, then $1 - \text{fnr} \le e^{\varepsilon}\,\text{fpr} + \delta$, so that
 # > $$\varepsilon \ \ge\ \log \frac{1 - \text{fnr} - \delta}{\text{fpr}}.$$
 # > Exchange the two worlds, and the same holds with fpr and fnr exchanged.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # So the best threshold is not the one with the fewest errors. Which of the three above shows most? And is it
 # *true*? We know the exact epsilon of this release at delta 1e-5:
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.privacy import Gaussian, Release, pld
 
 delta = 1e-5
@@ -99,14 +99,14 @@ for threshold in (100.5, 102, 103):
     print(f"threshold {threshold:5}: seemingly epsilon at least {np.log((1 - fnr - delta) / fpr):.2f}")
 print(f"proven: {pld.epsilon([Release(Gaussian(1.0))], delta=delta).epsilon:.2f}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 2. Why that bound is wrong
 #
 # Far out the ratio grows. But far out there are few false positives, and a ratio of small counts is mostly
 # chance. Every audit has to pass this test: two worlds that are *the same*. Nothing can be learned there;
 # epsilon is 0. What does the best threshold show? Guess first.
 
-# %% tags=["fragment", "guessed", "hide-output"]
+# %% tags=["fragment", "guessed", "hide-output", "lab2"]
 same, again = rng.standard_normal((2, n))
 best = 0.0
 for threshold in np.quantile(same, 1 - np.geomspace(1, 5_000, 60) / n):
@@ -114,7 +114,7 @@ for threshold in np.quantile(same, 1 - np.geomspace(1, 5_000, 60) / n):
     best = max(best, np.log(max(1 - fnr - delta, 1e-12) / fpr))
 print(f"two equal worlds: seemingly epsilon at least {best:.2f}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # We took observed rates for probabilities, and tested the threshold on the scores that chose it. Both can be
 # fixed.
 #
@@ -122,7 +122,7 @@ print(f"two equal worlds: seemingly epsilon at least {best:.2f}")
 # which 3 or fewer errors still happen 2.5 % of the time. That is the limit of Clopper and Pearson (1934); it
 # holds for every n.
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab2"]
 from scipy.stats import beta, binom
 
 
@@ -136,11 +136,11 @@ rare = binom.cdf(3, 9_000, limit)
 print(f"3 of 9,000: at most {limit:.2e}; then 3 or fewer have probability {rare:.4f}")
 
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # Each limit holds with 97.5 %, so both hold together with 95 %, and so does the bound from both:
 
 
-# %% tags=["fragment", "with-code"]
+# %% tags=["fragment", "with-code", "lab2"]
 def measured(absent, present, threshold, alpha=0.05):
     """A lower bound on epsilon at confidence 1 - alpha, for a threshold chosen beforehand."""
     fpr = upper_limit(np.sum(absent > threshold), len(absent), alpha / 2)
@@ -151,17 +151,17 @@ def measured(absent, present, threshold, alpha=0.05):
 print(f"the count, threshold 103: {measured(absent, present, 103):.3f}")
 print(f"equal worlds, threshold 2: {measured(same, again, 2.0):.3f}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # The kit's own function agrees:
 
-# %%
+# %% tags=["lab2"]
 from dpkit.audit import bounds
 
 asked = {"delta": delta, "adjacency": "add-remove"}
 found = bounds.at_thresholds(absent, present, thresholds=[103], rng=rng, **asked)
 print(f"epsilon at least {found.epsilon:.3f}, {found.confidence:.0%} confidence: {found.method}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # **A threshold that costs nothing.** `clopper_pearson` lets some of the scores choose the threshold and tests
 # it on the others. Equal worlds should now give 0 in all but 5 % of repetitions:
 
@@ -215,7 +215,7 @@ from dpkit.course.explorers import PlayTheAttacker
 
 PlayTheAttacker()
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 4. A gradient, and a mechanism that breaks
 #
 # A step of DP-SGD clips each example's gradient to norm $C$, sums the batch, and adds noise of deviation $zC$.
@@ -223,7 +223,7 @@ PlayTheAttacker()
 # they know. They know all other records as well, subtract their part, and keep the release along that
 # direction. Here $C = 1$, $z = 1$, with batches of 64 and 50 weights:
 
-# %%
+# %% tags=["lab2"]
 C, z, batch, weights = 1.0, 1.0, 64, 50
 others = rng.standard_normal((batch - 1, weights))
 canary = np.zeros(weights)
@@ -238,7 +238,7 @@ def clipped_sum(gradients):
     return np.sum([clip(g) for g in gradients], axis=0)
 
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 def scores(release, noise_std, trials=20_000):
     """The noisy release along the canary, in units of its noise, without the canary and with it."""
     without = release(others)[0]
@@ -251,12 +251,12 @@ right = scores(clipped_sum, z * C)
 axis, names = "release along the canary (deviations of its noise)", ("without the canary", "with the canary")
 worlds(right, axis, "Each gradient clipped: the canary hides behind the noise. One deviation apart.", names)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # Now with one slip of published code ([04_six_lines_of_code](04_six_lines_of_code.ipynb), section 1): it clips
 # the *mean* gradient, not each example's. The noise would be right for a mean of clipped gradients. How far can
 # the canary move a clipped mean?
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 slip = ClippedAfterMean(max_grad_norm=C, batch_size=batch)
@@ -269,17 +269,17 @@ def clipped_mean(gradients):
 wrong = scores(clipped_mean, slip.noise_std(z))
 worlds(wrong, axis, "The mean clipped: the noise hides nothing. The worlds do not touch.", names)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # Both were charged alike, for Gaussian noise with multiplier 1:
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 charged = pld.epsilon([Release(Gaussian(z))], delta=delta).epsilon
 for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     found = bounds.clopper_pearson(*pair, rng=rng, **asked)
     verdict = "refuted" if found.epsilon > charged else "stands"
     print(f"{name:16} charged {charged:.2f}, measured {found.epsilon:.2f}: {verdict}")
 
-# %% [markdown] tags=["fragment"]
+# %% [markdown] tags=["fragment", "lab2"]
 # The attack that refutes one mechanism measures about half of 4.4 on the other. More draws would find more, up
 # to 4.4.
 
@@ -422,21 +422,21 @@ table("training")
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab2"]
 # **Question 1.** Write bound(fpr, fnr, delta): the epsilon that an attacker with these error rates proves.
 # The larger of the two directions, and at least 0.
 
-# %%
+# %% tags=["lab2"]
 from dpkit.course.exercises import auditing as turn
 
 turn.bound.check(...)
 
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab2"]
 # **Question 2.** An attacker accuses 1 % of the others and finds 40 % of the members, at delta 1e-5. What is
 # epsilon at least?
 
-# %%
+# %% tags=["lab2"]
 turn.forty_of_a_hundred.check(...)
 
 # %% [markdown]
@@ -452,7 +452,7 @@ turn.draws.check(...)
 # %%
 turn.sheet.quiz()
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## What to take away
 #
 # - Accountants bound epsilon from above, attacks from below. Only together do they say where it lies.

@@ -20,25 +20,25 @@
 # - **Needs** [01_accountants](01_accountants.ipynb); no data set, no download, no GPU
 # - **Sources** the public code and texts that each card names, read at the place it gives
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # A proof of differential privacy is a chain: *this* is what one record can move, *this* is the noise, *so* are
 # batches drawn, *nothing else* reads the records, *so* do costs add up. Code breaks the chain where it does
 # something else than the proof says. It hardly ever looks wrong: losses fall, samples look fine, and the
 # accountant prints a number.
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # These slips were made by people who know the field, and most came to light because their code was published.
 # Learn from them where to look. ([04_six_lines_of_code](04_six_lines_of_code.ipynb) follows six lines to a
 # price and an attack.) The kit sorts slips into eight kinds. The last but one, "evaluation", is about scores
 # and breaks no guarantee.
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.common.show import tabled
 from dpkit.papers.claims import CAUSES
 
 tabled(CAUSES.items(), ["kind", "what happens"])
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 1. Sensitivity: how far can one record move the sum?
 #
 # > **Ask:** take the worst record you can think of. How far apart are the sums with it and without it, before
@@ -46,7 +46,7 @@ tabled(CAUSES.items(), ["kind", "what happens"])
 #
 # A network has several tensors. Clip the gradient of each to $C$, and a single record still moves all of them.
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 import numpy as np
 
 rng = np.random.default_rng(0)
@@ -62,30 +62,30 @@ as_a_whole = clip(np.concatenate(gradient), 1.0)
 print(f"one by one {np.linalg.norm(np.concatenate(one_by_one)):.3f} C")
 print(f"as a whole {np.linalg.norm(as_a_whole):.3f} C")
 
-# %% [markdown] tags=["fragment"]
+# %% [markdown] tags=["fragment", "lab2"]
 # Four tensors, $\sqrt{4}$ times the distance, so half the noise multiplier. What does half of it cost?
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
 
 for noise in (1.0, 0.5):
     ledger = [Release(SampledGaussian(noise, 64 / 32_561), 5_000)]
     print(f"noise multiplier {noise}: epsilon {pld.epsilon(ledger, delta=1e-5).epsilon:.2f}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # [DP-CGAN](03_dp_cgan.ipynb) clips this way. Here is a relative: the *mean* of a batch is clipped, so one
 # record can turn the whole mean around.
 
-# %%
+# %% tags=["lab2"]
 from dpkit.course.explorers.claims_wall import card
 
 card("ledger/ctab-gan-batch-as-microbatch")
 
-# %% [markdown] tags=["question"]
+# %% [markdown] tags=["question", "lab2"]
 # **Question 1.** A critic has nine tensors, each clipped to C = 0.1; each number gets noise of deviation 0.3.
 # Which noise multiplier do you charge?
 
-# %%
+# %% tags=["lab2"]
 from dpkit.course.exercises import how_guarantees_break as turn
 
 turn.nine_tensors.check(...)
@@ -218,7 +218,7 @@ print(f"without it      up to {noisy_mean(wages[:-1])['range'][1]:,.0f}")
 # %%
 card("ledger/pate-gan-uncharged-branch")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 5. Accounting: is everything added up?
 #
 # > **Ask:** count the releases. Is each charged, with the records that it reads?
@@ -227,17 +227,17 @@ card("ledger/pate-gan-uncharged-branch")
 # records can influence all of them. Each gradient gets noise of its own. Is that 32 draws of a critic, or one
 # draw that says 32 things?
 
-# %% tags=["fragment"]
+# %% tags=["fragment", "lab2"]
 draws = [Release(SampledGaussian(1.07, 1 / 1_000), 32 * 20_000)]
 one_draw = [Release(SampledGaussian(1.07 / 32**0.5, 1 / 1_000), 20_000)]
 for name, ledger in (("32 draws", draws), ("one draw of 32", one_draw)):
     print(f"{name:15} epsilon {pld.epsilon(ledger, delta=1e-5, gap=0.01).epsilon:7.2f}")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Under the second reading a drawn record is used 32 times but hidden by sampling only once. That is what really
 # happens:
 
-# %%
+# %% tags=["lab2"]
 card("ledger/gs-wgan-32-gradients")
 
 # %% [markdown]
