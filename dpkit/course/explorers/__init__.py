@@ -9,39 +9,23 @@ from dpkit.common.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpkit.course.explorers.accountant import Accountant
-    from dpkit.course.explorers.batches_as_drawn import BatchesAsDrawn
-    from dpkit.course.explorers.calibration import Calibration
     from dpkit.course.explorers.claims_wall import ClaimsWall
     from dpkit.course.explorers.clipping_and_noise import ClippingAndNoise
-    from dpkit.course.explorers.group_directions import GroupDirections
-    from dpkit.course.explorers.loss_noise import LossNoise
     from dpkit.course.explorers.losses_add_up import LossesAddUp
-    from dpkit.course.explorers.noise_shapes import NoiseShapes
     from dpkit.course.explorers.play_the_attacker import PlayTheAttacker
-    from dpkit.course.explorers.renyi_orders import RenyiOrders
     from dpkit.course.explorers.repair_it import RepairIt
-    from dpkit.course.explorers.samples_by_epsilon import SamplesByEpsilon
     from dpkit.course.explorers.schedules import Schedules
-    from dpkit.course.explorers.score_against_epsilon import ScoreAgainstEpsilon
     from dpkit.course.explorers.shuffled_or_poisson import ShuffledOrPoisson
     from dpkit.course.explorers.trade_off import TradeOff
 
 __all__ = [
     "Accountant",
-    "BatchesAsDrawn",
-    "Calibration",
     "ClaimsWall",
     "ClippingAndNoise",
-    "GroupDirections",
-    "LossNoise",
     "LossesAddUp",
-    "NoiseShapes",
     "PlayTheAttacker",
-    "RenyiOrders",
     "RepairIt",
-    "SamplesByEpsilon",
     "Schedules",
-    "ScoreAgainstEpsilon",
     "ShuffledOrPoisson",
     "TradeOff",
 ]

@@ -1,4 +1,4 @@
-"""The certified epsilon of sampled Gaussian releases, compared with a formula's value."""
+"""The certified epsilon of sampled Gaussian releases, and epsilon by step as a picture."""
 
 import math
 from collections.abc import Sequence
@@ -15,10 +15,6 @@ from dpkit.privacy.mechanisms import Mechanism
 
 LEAST_CERTIFIED = 0.04  # noise multipliers below it take PLD seconds
 GAP = 0.01  # relative, of the pair
-ENOUGH = "enough: not below the certified upper bound"
-OPEN = "between the certified bounds"
-TOO_SMALL = "too small: below the certified lower bound"
-NOTHING = "nothing certified to compare with"
 
 
 @lru_cache(maxsize=512)
@@ -34,15 +30,6 @@ def certified(
     except ArithmeticError:
         return 0.0, math.inf
     return pair.lower, pair.epsilon
-
-
-def finding(value: float, pair: tuple[float, float]) -> str:
-    """The certified pair's verdict on a value as an upper bound."""
-    if not math.isfinite(pair[1]):
-        return NOTHING
-    if value < pair[0]:
-        return TOO_SMALL
-    return ENOUGH if value >= pair[1] else OPEN
 
 
 def rdp_by_step(mechanism: Mechanism, counts: Sequence[int], delta: float) -> list[float]:

@@ -18,8 +18,8 @@ import ipywidgets as widgets
 from dpkit import papers
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
-from dpkit.course.explorers.controls import choice, control
-from dpkit.course.explorers.explorer import FINE, Explorer, Result
+from dpkit.course.explorers.controls import Control, choice, words
+from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers import claims
 from dpkit.papers.claims import CAUSES, OUTCOMES, Claim, Curve, Outcome, Verdict, counted
 
@@ -38,14 +38,18 @@ class TileLook(NamedTuple):
     ink: str
 
 
-# Blue and vermilion differ to all common kinds of colour vision (Okabe and Ito 2008); each sign is
-# legible on its tile (contrast 4.5 and more)
+# No verdict is an alarm. Signs differ without colour, and each is legible on its tile (contrast
+# 4.5 and more)
 LOOKS: dict[Outcome, TileLook] = {
-    "holds": TileLook("✓", "#0072B2", "white"),
-    "fails": TileLook("✗", "#BC4700", "white"),
-    "computed": TileLook("=", "#5F6368", "white"),
-    "cannot be checked": TileLook("?", "#E3E3E3", "#202124"),
+    "holds": TileLook("✓", "#CFE0EC", "#202124"),
+    "fails": TileLook("≠", "#51677A", "white"),
+    "computed": TileLook("=", "#E8EAED", "#202124"),
+    "cannot be checked": TileLook("?", "#F8F9FA", "#202124"),
 }
+INTRODUCTION = (
+    "Each tile is a statement that can be computed again, grouped by paper. Press one to see what is "
+    "stated and what we compute."
+)
 SIZE = 30  # pixels, of a tile
 TILE = f"width:{SIZE - 2}px;height:{SIZE - 2}px;line-height:{SIZE - 2}px;text-align:center;"
 TILE += "border-radius:3px;font-weight:bold;font-size:15px;"
@@ -73,25 +77,20 @@ class ClaimsWall(Explorer):
         self._filtering = False
         self.legend = widgets.HTML()
         self.tiles = Tiles(self._press)
+        told = "Only claims with this verdict"
+        hint = "such as clip, batch, label"
         super().__init__(
-            controls={
-                "paper": choice("paper", names, "Whose claims", width=220),
-                "verdict": choice(
-                    "verdict", VERDICTS, "Only claims with this verdict", width=240
-                ),
-                "word": control(
-                    *(widgets.Text, 300, "word", "Only claims that mention it"),
-                    placeholder="such as clip, batch, label",
-                ),
-                "claim": choice(
-                    "claim", every, "The claim that is shown", width=470, value=shown
-                ),
-            }
+            self.legend,
+            self.tiles,
+            controls=(
+                Control("paper", choice, ALL, names, "paper", "Whose claims"),
+                Control("verdict", choice, ALL, VERDICTS, "verdict", told),
+                Control("word", words, "", hint, "word", "Only claims that mention it"),
+                Control("claim", choice, shown, every, "claim", "The claim that is shown"),
+            ),
         )
-        heading, paper, verdict, word, claim, *below = self.shown
-        wrapped = widgets.Layout(flex_flow="row wrap", grid_gap="0 16px")
-        filters = widgets.HBox((paper, verdict, word), layout=wrapped)
-        self.children = (heading, filters, self.legend, self.tiles, claim, *below)
+        *above, picture, its_words, card_shown = self.children
+        self.children = (*above, card_shown, picture, its_words)
         self._mark()
 
     @staticmethod
@@ -183,10 +182,6 @@ class ClaimsWall(Explorer):
         self.legend.value = legend(chosen)
         self.tiles.show(chosen, self.values["claim"].value)
 
-    def _set_picture(self, picture: plots.Picture | None, dpi: float = FINE) -> None:
-        super()._set_picture(picture, dpi)
-        self.picture.layout.display = None if self.picture.value else "none"
-
     def __repr__(self) -> str:
         title, _, rest = super().__repr__().partition("\n")
         signs = [
@@ -255,11 +250,10 @@ class Tiles(widgets.VBox):
 
 
 def _row() -> Any:
-    label = widgets.HTML(layout=widgets.Layout(width="240px", flex="0 0 auto"))
-    tiles = widgets.HBox(
-        layout=widgets.Layout(flex_flow="row wrap", align_content="flex-start")
-    )
-    return widgets.HBox((label, tiles), layout=widgets.Layout(margin="4px 0"))
+    label = widgets.HTML(layout=widgets.Layout(flex="1 0 230px", max_width="100%"))
+    wrapped = {"flex_flow": "row wrap", "align_content": "flex-start"}
+    tiles = widgets.HBox(layout=widgets.Layout(flex="3 1 300px", min_width="0", **wrapped))
+    return widgets.HBox((label, tiles), layout=widgets.Layout(margin="3px 0", **wrapped))
 
 
 def legend(chosen: Sequence[str]) -> str:
@@ -267,10 +261,10 @@ def legend(chosen: Sequence[str]) -> str:
     count = Counter(checked(by_id()[one]).verdict for one in chosen)
     parts = (
         f"{tile(verdict)} {count[verdict]} "
-        f"{verdict if count[verdict] == 1 else several} &nbsp; &nbsp;"
+        f"{verdict if count[verdict] == 1 else several} &nbsp; "
         for verdict, several in OUTCOMES.items()
     )
-    return f"<div>{''.join(parts)}</div>"
+    return f"<p>{INTRODUCTION}</p><div>{''.join(parts)}</div>"
 
 
 def tile(verdict: Outcome, title: str = "", *, chosen: bool = False) -> str:

@@ -4,7 +4,6 @@ import math
 from functools import partial
 from typing import Any, ClassVar
 
-import ipywidgets as widgets
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -12,7 +11,14 @@ from matplotlib.patches import Circle, Rectangle
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
-from dpkit.course.explorers.controls import choice, control, logarithmic
+from dpkit.course.explorers.controls import (
+    Control,
+    RoundSlider,
+    choice,
+    degrees,
+    noise_control,
+    whole,
+)
 from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
@@ -22,7 +28,7 @@ WRONG = "after the mean (wrong)"
 RULES = ("flat", "per coordinate", "per group", WRONG)
 DELTA = 1e-5
 MOST_EXAMPLES = 500  # that a picture can still show
-ROOM: Any = {"left": 0.09, "right": 0.985, "bottom": 0.12, "top": 0.92, "wspace": 0.32}
+ROOM: Any = {"left": 0.09, "right": 0.985, "bottom": 0.11, "top": 0.93, "wspace": 0.22}
 SEED = 7  # of the cloud: a batch of more examples holds those of fewer
 BEFORE, WITHOUT, WITH = "#808080", plots.COLOURS[0], plots.COLOURS[1]
 
@@ -34,34 +40,29 @@ class ClippingAndNoise(Explorer):
     """
 
     title = "What does clipping bound, and what does noise hide?"
-    controls: ClassVar = {
-        "rule": choice("rule", RULES, "What is clipped: each example, or only the mean"),
-        "max_grad_norm": logarithmic(
-            "clip norm", -1, 1, 1.0, "Of an example, a coordinate, a group, or the mean"
+    controls: ClassVar = (
+        Control(
+            *("rule", choice, RULES[0], RULES, "rule"),
+            "What is clipped: each example, or only the mean",
         ),
-        "noise_multiplier": logarithmic(
-            "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
+        Control(
+            *("max_grad_norm", RoundSlider, 1.0, (0.1, 10), "clip norm"),
+            "Of an example, a coordinate, a group, or the mean",
         ),
-        "batch_size": control(
-            widgets.IntText,
-            240,
-            "batch size",
-            f"Examples in the batch, 1 to {MOST_EXAMPLES}",
-            value=40,
+        noise_control(1.1, 0.1, 10),
+        Control(
+            *("batch_size", whole, 40, (1, MOST_EXAMPLES), "batch size"),
+            "Examples in the batch",
         ),
-        "length": logarithmic(
-            "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
+        Control(
+            *("length", RoundSlider, 5.0, (0.1, 10_000), "record's length"),
+            "L2 norm of the one record's gradient",
         ),
-        "angle": control(
-            widgets.FloatSlider,
-            420,
-            "record's angle",
+        Control(
+            *("angle", degrees, 120.0, (0, 360), "record's angle"),
             "Degrees from the first coordinate",
-            value=120.0,
-            max=360.0,
-            step=1.0,
         ),
-    }
+    )
     presets: ClassVar = {
         "one very long record": {"length": 1000.0},
         "the same, clipped after the mean": {"length": 1000.0, "rule": WRONG},
@@ -111,13 +112,13 @@ class ClippingAndNoise(Explorer):
 
     def says(self, result: Result) -> str:
         """State the record's move of the release, and a step's cost."""
-        proven = at_most(result["proven"]["epsilon"], 3)
-        claimed = at_most(result["claimed"]["epsilon"], 3)
+        proven = at_most(result["proven"]["epsilon"])
+        claimed = at_most(result["claimed"]["epsilon"])
         claim = f", not the {claimed} that is claimed" if result["rule"] == WRONG else ""
         return (
             f"This record moves the {'mean' if result['rule'] == WRONG else 'sum'} by "
-            f"{result['moved']:.3g}; one step costs epsilon {proven} at delta "
-            f"{short(DELTA)}{claim}."
+            f"{result['moved']:.4g}; one step costs epsilon {proven}{claim} "
+            f"(delta {short(DELTA)})."
         )
 
     def table(self, result: Result) -> Table:
@@ -144,18 +145,16 @@ class ClippingAndNoise(Explorer):
 
     def draw(self, result: Result) -> plots.Picture:
         """Draw left the gradients before and after clipping, right the release with its noise."""
-        figure, (left, right) = plots.figure(width=7.6, height=3.9, panels=2, **ROOM)
+        figure, (left, right) = plots.figure(width=9.2, height=4.6, panels=2, **ROOM)
         _draw_gradients(left, result)
         _draw_released(right, result)
-        claimed, proven = (
-            at_most(result[name]["epsilon"], 3) for name in ("claimed", "proven")
-        )
+        claimed, proven = (at_most(result[name]["epsilon"]) for name in ("claimed", "proven"))
         claim = f" (claimed: {claimed})" if result["rule"] == WRONG else ""
         words = (
             f"Left: {result['batch_size']} gradients, clipping {result['rule']} at "
             f"{result['max_grad_norm']:.3g}; {result['clipped']:.0%} of them are clipped. Right: "
             f"the record, of length {result['length']:.3g}, moves what is released by "
-            f"{result['moved']:.3g}; any record by at most {at_most(result['sensitivity'][1], 3)}; "
+            f"{result['moved']:.4g}; any record by at most {at_most(result['sensitivity'][1])}; "
             f"noise {result['noise_std']:.3g}. Epsilon of one step: at most {proven}{claim}."
         )
         return plots.picture(figure, words)
@@ -277,12 +276,12 @@ def _draw_gradients(ax: Axes, result: Result) -> None:
         ((5, "left") if at[0] < 0 else (-5, "right")),
         5 if at[1] >= 0 else -11,
     )
-    plots.note(ax, name, at, (across, up), color=WITH, fontsize=8, ha=side)
+    plots.note(ax, name, at, (across, up), color=WITH, ha=side)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     title = (
         "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
     )
-    ax.set_title(y=1.0, label=title, fontsize=9)
+    ax.set_title(y=1.0, label=title, fontsize=11)
     ax.set(xlabel="gradient, coordinate 1", ylabel="gradient, coordinate 2")
 
 
@@ -304,6 +303,6 @@ def _draw_released(ax: Axes, result: Result) -> None:
     xlim, ylim = ((one - reach, one + reach) for one in centre)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal")
     dashed = "all clipped means" if wrong else "sensitivity"
-    ax.set_title(y=1.0, label=f"discs: noise (1 std), dashed: {dashed}", fontsize=9)
+    ax.set_title(y=1.0, label=f"discs: noise (1 std), dashed: {dashed}", fontsize=11)
     name = "released mean" if wrong else "released sum"
     ax.set(xlabel=f"{name}, coordinate 1", ylabel=f"{name}, coordinate 2")

@@ -1,11 +1,10 @@
-"""The controls of explorers, which a reader moves, types in or chooses, and their run.
+"""Controls of explorers as data, the widgets that they become, and the run that some describe.
 
-A slider over round numbers has a field beside it that takes any number as it is typed.
+A slider over round numbers has a field at its side that takes any number as it is typed.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import ipywidgets as widgets
@@ -20,80 +19,73 @@ ROUND = (
     *(1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.2, 2.4, 2.6, 2.8),
     *(3, 3.2, 3.4, 3.6, 3.8, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 8.5, 9, 9.5),
 )
+LABEL = {"description_width": "118px"}  # all sliders begin at the same place
+WIDE = {"width": "auto", "min_width": "0", "margin": "1px 0"}
 
 
 def round_stops(low: float, high: float, value: float) -> list[float]:
-    """Round numbers from 10^low to 10^high, whole if both ends and `value` are, and `value`.
+    """Round numbers from low to high, whole if both ends and `value` are, and `value`.
 
     The ends themselves are among them.
     """
-    powers = range(math.floor(low), math.floor(high) + 1)
-    least, most = (float(f"{10**end:.6g}") for end in (low, high))
-    found = {float(f"{one * 10.0**power:.6g}") for power in powers for one in ROUND}
-    whole = least >= 1 and float(value).is_integer()
-    inside = {
-        one for one in found if least < one < most and not (whole and not one.is_integer())
+    least, most = (math.floor(math.log10(end)) for end in (low, high))
+    found = {
+        float(f"{one * 10.0**power:.6g}") for power in range(least, most + 1) for one in ROUND
     }
-    return sorted(inside | {least, most, float(value)})
-
-
-Make = Callable[[], Any]  # a widget, anew for each explorer
+    whole = low >= 1 and float(value).is_integer()
+    inside = {one for one in found if low < one < high and (one.is_integer() or not whole)}
+    return sorted(inside | {float(low), float(high), float(value)})
 
 
 class RoundSlider(widgets.HBox):
-    """A slider over given stops, and a field; `value` is the last setting of either.
+    """A slider over round numbers, and a field; `value` is the last setting of either.
 
     Attributes:
         value: the number, exactly as typed or as the stop has it.
+        stops: the round numbers, increasing.
         slider: over the stops' positions.
         field: the number, to type.
     """
 
     value = traitlets.Float()
+    disabled = traitlets.Bool(False)
     tooltip = traitlets.Unicode()  # of its parts; a box itself shows none
 
     def __init__(
-        self,
-        description: str,
-        stops: Sequence[float],
-        value: float,
-        tooltip: str,
-        *,
-        continuous_update: bool = True,
+        self, value: float, span: tuple[float, float], *, tooltip: str, **named: Any
     ) -> None:
-        """Args: description, beside the slider; stops, increasing; value, at first; tooltip."""
-        self.stops = list(stops)
+        """Args: value, at first; span, both ends; tooltip; named, traits of the slider."""
+        self.stops = round_stops(*span, value)
         self.slider = widgets.IntSlider(
             value=self._nearest(value),
             min=0,
             max=len(self.stops) - 1,
-            description=description,
             tooltip=tooltip,
             readout=False,
-            continuous_update=continuous_update,
-            style={"description_width": "initial"},
-            layout=widgets.Layout(flex="1 1 auto", width="auto"),
+            **{**named, "layout": widgets.Layout(flex="1 1 auto", **WIDE)},
         )
         self.field = widgets.FloatText(
-            value=value, tooltip=tooltip, layout=widgets.Layout(width="96px")
+            value=value, tooltip=tooltip, layout=widgets.Layout(width="92px", flex="0 0 92px")
         )
-        layout = widgets.Layout(width="430px")
-        super().__init__((self.slider, self.field), layout=layout, tooltip=tooltip)
+        super().__init__((self.slider, self.field), layout=named["layout"], tooltip=tooltip)
         self.value = value
         self._moving = False
-        self.slider.observe(self._moved, names="value")
-        self.field.observe(self._moved, names="value")
+        for part in (self.slider, self.field):
+            part.observe(self._moved, names="value")
+            traitlets.dlink((self, "disabled"), (part, "disabled"))
         self.observe(self._set, names="value")
 
     def _nearest(self, value: float) -> int:
         """The position of the stop that is nearest, in proportion."""
         if not 0 < value < math.inf:
             return 0
-        return min(range(len(self.stops)), key=lambda i: abs(math.log(self.stops[i] / value)))
+        far = [abs(math.log(stop / value)) for stop in self.stops]
+        return far.index(min(far))
 
     def _moved(self, change: Any) -> None:
         if not self._moving:
-            self.value = self.stops[change.new] if change.owner is self.slider else change.new
+            moved = change.owner is self.slider
+            self.value = self.stops[change.new] if moved else change.new
 
     def _set(self, change: Any) -> None:
         """Bring slider and field to the value without their answering."""
@@ -105,45 +97,62 @@ class RoundSlider(widgets.HBox):
             self._moving = False
 
 
-def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Make:
-    """A maker of widgets of that kind, `width` pixels wide, named at their side."""
-    style = {"description_width": "initial"}
-    given = {"description": description, "tooltip": tooltip, "style": style, **traits}
-    return lambda: kind(layout=widgets.Layout(width=f"{width}px"), **given)
-
-
-def logarithmic(
-    description: str, low: float, high: float, value: float, tooltip: str, **traits: Any
-) -> Make:
-    """A slider over round numbers from 10^low to 10^high, with a field for any other."""
-    stops = round_stops(low, high, value)
-    return partial(RoundSlider, description, stops, value, tooltip, **traits)
-
-
-def whole(
-    description: str, low: int, high: int, value: int, tooltip: str, **traits: Any
-) -> Make:
+def whole(value: int, span: tuple[int, int], **named: Any) -> Any:
     """A slider over whole numbers."""
-    kind = widgets.IntSlider
-    return control(kind, 420, description, tooltip, value=value, min=low, max=high, **traits)
+    return widgets.IntSlider(value, min=span[0], max=span[1], **named)
 
 
-def number(description: str, value: float, tooltip: str) -> Make:
+def degrees(value: float, span: tuple[float, float], **named: Any) -> Any:
+    """A slider over whole degrees."""
+    return widgets.FloatSlider(
+        value, min=span[0], max=span[1], step=1.0, readout_format=".0f", **named
+    )
+
+
+def number(value: float, _: None, **named: Any) -> Any:
     """A number to type, of any size: `compute` refuses one that is out of range."""
-    return control(widgets.FloatText, 240, description, tooltip, value=value)
+    return widgets.FloatText(value, **named)
 
 
-def choice(
-    description: str,
-    options: Sequence[str] | Mapping[str, Any],
-    tooltip: str,
-    *,
-    width: int = 320,
-    **traits: Any,
-) -> Make:
-    """One of a few names, or of a few values by name."""
-    pairs = list(options.items()) if isinstance(options, Mapping) else options
-    return control(widgets.Dropdown, width, description, tooltip, options=pairs, **traits)
+def choice(value: Any, options: Sequence[str], **named: Any) -> Any:
+    """One of a few names."""
+    return widgets.Dropdown(options=options, value=value, **named)
+
+
+def box(value: bool, _: None, **named: Any) -> Any:
+    """A box to check, with its whole label."""
+    return widgets.Checkbox(value, indent=False, **named)
+
+
+def words(value: str, hint: str, **named: Any) -> Any:
+    """A line of text."""
+    return widgets.Text(value, placeholder=hint, **named)
+
+
+class Control(NamedTuple):
+    """A control: the argument of `compute` that it sets, its widget, and what it says.
+
+    span: both ends of a slider, the options of a choice, the hint of a text.
+    tooltip: what it means, with its unit.
+    """
+
+    name: str
+    kind: Callable[..., Any]
+    value: Any
+    span: Any
+    label: str
+    tooltip: str
+
+    def widget(self) -> Any:
+        """The widget, anew for each explorer."""
+        return self.kind(
+            self.value,
+            self.span,
+            description=self.label,
+            tooltip=self.tooltip,
+            style=LABEL,
+            layout=widgets.Layout(**WIDE),
+        )
 
 
 class RunInput(NamedTuple):
@@ -170,7 +179,8 @@ def run_input(
     checks.between(0, math.inf, steps=steps)
     if not round(steps) >= 1:
         raise ValueError(f"steps must be at least 1, got {steps:g}")
-    return RunInput(SampledGaussian(noise_multiplier, sample_rate, adjacency), round(steps))
+    step = SampledGaussian(noise_multiplier, sample_rate, adjacency)
+    return RunInput(step, round(steps))
 
 
 def check_sample_rate(sample_rate: float) -> None:
@@ -179,27 +189,36 @@ def check_sample_rate(sample_rate: float) -> None:
         raise ValueError(f"sample_rate must lie in (0, 1], got {sample_rate:g}")
 
 
-def run_controls(noise_multiplier: float, steps: int) -> dict[str, Any]:
+def noise_control(value: float, least: float = 0.1, most: float = 100) -> Control:
+    """A noise multiplier."""
+    told = "Noise standard deviation / clip norm"
+    span = (least, most)
+    return Control("noise_multiplier", RoundSlider, value, span, "noise multiplier", told)
+
+
+def rate_control(least: float = 1e-5) -> Control:
+    """A sample rate of 0.01, down to the least."""
+    told = "Probability that a record is in a batch"
+    return Control("sample_rate", RoundSlider, 0.01, (least, 1), "sample rate", told)
+
+
+def steps_control(value: float, most: float = 1e6) -> Control:
+    """A number of steps, up to the most."""
+    return Control("steps", RoundSlider, value, (1, most), "steps", "Noisy updates")
+
+
+def run_controls(noise_multiplier: float, steps: float) -> tuple[Control, ...]:
     """Controls with the names of `run_input`'s arguments, at sample rate 0.01."""
-    return {
-        "noise_multiplier": logarithmic(
-            "noise multiplier", -1, 2, noise_multiplier, "Noise standard deviation / clip norm"
-        ),
-        "sample_rate": sample_rate_control(-5),
-        "steps": steps_control(6, steps),
-        "adjacency": ADJACENCY,
-    }
+    noise = noise_control(noise_multiplier)
+    return (noise, rate_control(), steps_control(steps), ADJACENCY)
 
 
-def sample_rate_control(low: float) -> Make:
-    """A sample rate from 10^low to 1."""
-    return logarithmic("sample rate", low, 0, 0.01, "Probability that a record is in a batch")
-
-
-def steps_control(high: float, steps: int) -> Make:
-    """A number of steps from 1 to 10^high."""
-    return logarithmic("steps", 0, high, steps, "Noisy updates")
-
-
-DELTA = number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)")
-ADJACENCY = choice("adjacency", ADJACENCIES, "What neighbouring data sets differ by")
+DELTA = Control("delta", number, 1e-5, None, "delta", "Of (epsilon, delta)-DP, in (0, 1)")
+ADJACENCY = Control(
+    "adjacency",
+    choice,
+    ADJACENCIES[0],
+    ADJACENCIES,
+    "adjacency",
+    "What neighbouring data sets differ by",
+)

@@ -1,33 +1,40 @@
-"""The base of all explorers: controls and numbers at the left, the picture beside them.
+"""The base of all explorers: controls above, then a sentence, the picture, and the table.
 
 An explorer is a VBox without Output widgets, for Lab, Voila and notebooks compared cell by cell.
-Its numbers are HTML; without a kernel, or in an untrusted clone, the same table is static text.
+Without a kernel, or in an untrusted clone, the same sentence, picture and table are static.
 """
 
 import asyncio
+import re
 from abc import abstractmethod
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from html import escape
+from io import BytesIO
 from typing import Any
 
 import ipywidgets as widgets
+from matplotlib.ticker import ScalarFormatter, StrMethodFormatter
+from PIL import Image
 
 from dpkit.common.plots import Picture
-from dpkit.common.show import Table
-from dpkit.course.explorers.controls import Make, control
+from dpkit.common.show import Table, short
+from dpkit.course.explorers.controls import Control, choice
 from dpkit.course.explorers.moving_picture import Frame, follow
 
-DELAY = 0.005  # seconds after a move, in which others are waited for, until a picture is drawn
-REST = 0.4  # seconds without a move, after which what takes long is computed and drawn, too
-DRAFT, FINE, WIDE = (
-    78,
-    156,
-    78,
-)  # dots an inch while it moves and when it rests; CSS pixels an inch
+DELAY = 0.005  # seconds after a move, in which others are waited for
+REST = 0.4  # seconds without a move, after which what takes long is computed, too
+DRAFT, FINE = 78, 192  # dots an inch while it moves, and when it rests
+STORED, SHADES = 84, 48  # dots an inch and colours of the picture in a stored notebook
+WIDTH = 960  # CSS pixels, of a picture and of all above it
 OPENS = "as it opens"
 ASK = "<p role='status'>Your guess? Then press <b>Show</b>.</p>"
 LATER = "when nothing moves"  # in a table, in place of what `late` adds
-LARGE = "font-size:1.25em; line-height:1.3; font-weight:600; margin:4px 0"
+LARGE = "font-size:1.3em;line-height:1.35;font-weight:600;margin:6px 0 2px;min-height:1.35em"
+TABLE = "overflow-x:auto;line-height:1.45"
+POWER = re.compile(r"\d[\d.]*e-\d+")  # broken at its hyphen by browsers
+UNBROKEN = r"<span style='white-space:nowrap'>\g<0></span>"
+COLUMNS = "repeat(auto-fill, minmax(min(100%, 300px), 1fr))"
 
 Result = dict[str, Any]  # of `compute`, by name
 
@@ -38,28 +45,30 @@ class Explorer(widgets.VBox):
     Attributes:
         values: name -> control; their names are `compute`'s arguments.
         sentence: HTML of the numbers' sense, in large type.
+        picture: the drawing, hidden where there is nothing to draw.
         numbers: HTML of the present numbers, or of the reason for having none.
-        picture: the drawing, empty where there is nothing to draw.
-        left: the column of controls and numbers.
-        controls: name -> what makes the control, of a subclass whose controls are always the same.
+        controls: what can be set.
         presets: settings worth a look, by name; each sets some values and resets the others.
         toolbar: the choice of a setting and, where it is switched on, a guess that must come first.
     """
 
     title: str
-    controls: Mapping[str, Make] = {}
+    controls: Sequence[Control] = ()
     presets: Mapping[str, Mapping[str, Any]] = {}
 
     def __init__(
-        self, *more: widgets.Widget, controls: Mapping[str, Make] | None = None
+        self,
+        *more: widgets.Widget,
+        below: Sequence[widgets.Widget] = (),
+        controls: Sequence[Control] | None = None,
     ) -> None:
-        """Args: more, widgets above the numbers; controls, in place of the class's own."""
+        """Args: more, below the controls; below, under all; controls, if not the class's own."""
         made = self.controls if controls is None else controls
-        self.values: dict[str, Any] = {name: make() for name, make in made.items()}
-        self.sentence = widgets.HTML()
-        self.numbers = widgets.HTML()
-        self.picture = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
-        self.words = widgets.HTML()  # the picture, for those who do not see it
+        self.values: dict[str, Any] = {one.name: one.widget() for one in made}
+        self.sentence, self.numbers, self.words = (widgets.HTML() for _ in range(3))
+        self.picture = widgets.Image(
+            format="png", layout=widgets.Layout(width="100%", max_width=f"{WIDTH}px")
+        )
         self._waiting: asyncio.TimerHandle | None = None
         self._held = False  # while several values are set
         self._rested: Picture | None = None
@@ -67,9 +76,29 @@ class Explorer(widgets.VBox):
         self._drawn: tuple[Result, Picture] | None = None
         self.result: Result | None = None
         self._opens = {name: one.value for name, one in self.values.items()}
+        self._make_toolbar()
+        block = widgets.Layout(grid_template_columns=COLUMNS, grid_gap="0 28px", width="100%")
+        whole = widgets.Layout(width="100%", max_width=f"{WIDTH}px", overflow="visible")
+        super().__init__(
+            (
+                widgets.HTML(f"<h3 style='margin:4px 0'>{escape(self.title)}</h3>"),
+                *((self.toolbar,) if self.presets else ()),
+                widgets.GridBox(tuple(self.values.values()), layout=block),
+                *more,
+                *(self.sentence, self.picture, self.words, self.numbers),
+                *below,
+            ),
+            layout=whole,
+        )
+        for one in self.values.values():
+            one.observe(self._changed, names="value")
+        self.update()
+
+    def _make_toolbar(self) -> None:
         told = "Set all controls at once; the first sets them back"
-        names = [OPENS, *self.presets]
-        self.setting = control(widgets.Dropdown, 250, "setting", told, options=names)()
+        names = (OPENS, *self.presets)
+        self.setting = Control("", choice, OPENS, names, "setting", told).widget()
+        self.setting.layout.width = "300px"
         narrow = widgets.Layout(width="auto")
         self.switch = widgets.ToggleButton(
             description="Guess first",
@@ -84,26 +113,11 @@ class Explorer(widgets.VBox):
         self.button = widgets.Button(
             description="Show", tooltip="Show numbers and picture", layout=narrow
         )
-        self.toolbar = widgets.HBox(
-            (self.setting, self.switch),
-            layout=widgets.Layout(flex_flow="row wrap", width="450px"),
-        )
+        wrapped = widgets.Layout(flex_flow="row wrap", overflow="visible")
+        self.toolbar = widgets.HBox((self.setting, self.switch), layout=wrapped)
         self.setting.observe(self._set, names="value")
         self.switch.observe(self._switched, names="value")
         self.button.on_click(self._reveal)
-        above = (self.toolbar,) if self.presets else ()
-        heading = widgets.HTML(f"<h3>{escape(self.title)}</h3>")
-        parts = (heading, *above, *self.values.values(), *more)
-        self.shown = (*parts, self.sentence, self.numbers, self.picture, self.words)
-        column = widgets.Layout(width="450px")
-        self.left = widgets.VBox((*parts[1:], self.numbers), layout=column)
-        beside = widgets.Layout(flex="1 1 450px", max_width="760px", min_width="0")
-        right = widgets.VBox((self.sentence, self.picture, self.words), layout=beside)
-        wrapped = widgets.Layout(flex_flow="row wrap", grid_gap="0 16px")
-        super().__init__((heading, widgets.HBox((self.left, right), layout=wrapped)))
-        for one in self.values.values():
-            one.observe(self._changed, names="value")
-        self.update()
 
     @staticmethod
     @abstractmethod
@@ -127,12 +141,12 @@ class Explorer(widgets.VBox):
         """The result as a picture with its words."""
 
     def late(self, result: Result) -> Result:
-        """Add the slow part of the result, for the picture, once the controls rest."""
+        """Add the slow part of the result, once the controls rest."""
         return result
 
     def update(self) -> None:
-        """Compute, and show numbers and picture at once."""
-        self._show_numbers()
+        """Compute, and show everything at once."""
+        self._calculate()
         self._show_late()
 
     def _set(self, change: Any) -> None:
@@ -153,15 +167,14 @@ class Explorer(widgets.VBox):
             self._follow()
 
     def _follow(self) -> None:
-        """Show the numbers now, the picture soon, the rest when moves end."""
+        """Show sentence, picture and numbers together, soon; the rest when moves end."""
         if self.switch.value:
             self._ask()
             return
-        self._show_numbers()
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # no kernel: nobody waits
-            self._show_late()
+            self.update()
             return
         self._wait(loop, DELAY, lambda: self._show_soon(loop))
 
@@ -172,10 +185,10 @@ class Explorer(widgets.VBox):
 
     def _show_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         self._waiting = None
-        if self.result is None:
-            return
-        self._show_picture(self.result, DRAFT)
-        self._wait(loop, REST, self._show_late)
+        self._calculate()
+        if self.result is not None:
+            self._show(self.result, DRAFT)
+            self._wait(loop, REST, self._show_late)
 
     def _ask(self) -> None:
         """Wait for a guess: nothing is shown."""
@@ -183,6 +196,7 @@ class Explorer(widgets.VBox):
             self._waiting.cancel()
         self.result, self.numbers.value = None, ASK
         self._set_picture(None)
+        self.sentence.value = ""
 
     def _switched(self, change: Any) -> None:
         more = (self.guess, self.button) if change.new else ()
@@ -196,19 +210,18 @@ class Explorer(widgets.VBox):
             guessed = f"You guessed {told}. " if told else ""
             self.sentence.value = _large(guessed + self.says(self.result))
 
-    def _show_numbers(self) -> None:
-        """Show the numbers, or a sentence in their place; never those of other values."""
+    def _calculate(self) -> None:
+        """Compute; a reason for having no numbers is shown at once in their place."""
         try:
             self.result = self.compute(**{name: c.value for name, c in self.values.items()})
-            self._tell(self.result)
         except Exception as error:
             self.result = None
-            self.numbers.value = f"<p role='alert'>{escape(_sentence(error))}</p>"
-            self._set_picture(None)
+            self._refuse(error)
 
-    def _tell(self, result: Result) -> None:
-        self.numbers.value = self.table(result).html(folded=True)
-        self.sentence.value = _large(self.says(result))
+    def _refuse(self, error: Exception) -> None:
+        self.numbers.value = f"<p role='alert'>{escape(_sentence(error))}</p>"
+        self._set_picture(None)
+        self.sentence.value = ""
 
     def _show_late(self) -> None:
         """Add the slow part, and draw; the next moves leave this picture in grey."""
@@ -216,47 +229,55 @@ class Explorer(widgets.VBox):
         if self.result is None:
             return
         try:
-            later = self.late(self.result)
-            if later is not self.result:
-                self.result = later
-                self._tell(later)
+            self.result = self.late(self.result)
         except Exception as error:
             self._no_picture(error)
             return
-        self._show_picture(later, FINE)
+        self._show(self.result, FINE)
         self._rested = self._drawn and self._drawn[1]
 
-    def _show_picture(self, result: Result, dpi: float) -> None:
-        """Draw the result, unless it was drawn last, and show it."""
+    def _show(self, result: Result, dpi: float) -> None:
+        """Draw the result, unless it was drawn last, and show all of it."""
         try:
             if self._drawn is None or self._drawn[0] is not result:
                 self._drawn = None
                 picture = self.draw(result)
+                _plain_ticks(picture)
                 if self._rested and self._rested.figure and picture.figure:
                     follow(picture.figure, self._rested.figure)
                 self._drawn = result, picture
             self._set_picture(self._drawn[1], dpi)
         except Exception as error:
             self._no_picture(error)
+        self._tell(result)
+
+    def _tell(self, result: Result) -> None:
+        try:
+            told, said = self.table(result).html(folded=True), self.says(result)
+        except Exception as error:
+            self._refuse(error)
+            return
+        self.sentence.value = _large(said)
+        self.numbers.value = f"<div style='{TABLE}'>{_unbroken(told)}</div>"
 
     def _no_picture(self, error: Exception) -> None:
         self._set_picture(None)
         self.words.value = f"<p role='alert'>No picture: {escape(_sentence(error))}</p>"
-        if self.result is not None:
-            self.sentence.value = _large(self.says(self.result))
 
     def _set_picture(self, picture: Picture | None, dpi: float = FINE) -> None:
-        figure = picture and picture.figure
-        if picture is None:
-            self.picture.value, self.words.value, self.sentence.value = b"", "", ""
+        if picture is None or (picture.figure is None and not picture.png()):
+            self.picture.layout.display = "none"  # an empty image looks broken
+            self.picture.value = b""
+            told = "" if picture is None else f"<small>{escape(picture.words)}</small>"
+            self.words.value = told
             return
+        figure = picture.figure
         if figure is None or dpi == FINE:
             self.picture.value = picture.png(dpi)
         else:
             self.picture.value = self._frame.png(figure, dpi)
-        if figure is not None:  # of one size, however fine
-            self.picture.width = str(round(figure.get_figwidth() * WIDE))
-        summary, told = "The picture in words", escape(picture.words)
+        self.picture.layout.display = None
+        summary, told = "The picture in words", _unbroken(escape(picture.words))
         self.words.value = (
             f"<details><summary>{summary}</summary><small>{told}</small></details>"
         )
@@ -269,13 +290,33 @@ class Explorer(widgets.VBox):
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None, **kwargs: Any
     ) -> Any:
-        """The live widget, and its numbers as static text for where no kernel runs."""
+        """The live widget; for where no kernel runs, its sentence, picture and numbers."""
         bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)
         data["text/plain"] = repr(self)
-        said = self.sentence.value
-        data["text/html"] = f"<h3>{escape(self.title)}</h3>{said}{self.numbers.value}"
+        shown = self._drawn if self.picture.value else None
+        image = _stored(shown[1]) if shown else ""
+        said = f"{self.sentence.value}{image}{self.numbers.value}"
+        data["text/html"] = f"<h3>{escape(self.title)}</h3>{said}"
         return data
+
+
+def _stored(picture: Picture) -> str:
+    """A picture in few bytes, as HTML."""
+    buffer = BytesIO()
+    with Image.open(BytesIO(picture.png(STORED))) as drawn:
+        drawn.convert("RGB").quantize(SHADES).save(buffer, "png", optimize=True)
+    source = f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
+    told = escape(picture.words, quote=True)
+    return f"<img src='{source}' alt='{told}' style='width:100%;max-width:{WIDTH}px'>"
+
+
+def _plain_ticks(picture: Picture) -> None:
+    """Write 10,000 and 1e-5 at the ticks, as the sentence and the table do."""
+    for ax in picture.figure.axes if picture.figure else ():
+        for axis in (ax.xaxis, ax.yaxis):
+            if isinstance(axis.get_major_formatter(), ScalarFormatter | StrMethodFormatter):
+                axis.set_major_formatter(lambda x, _: short(x, 4).replace("-", "\u2212"))
 
 
 def _sentence(error: Exception) -> str:
@@ -285,5 +326,10 @@ def _sentence(error: Exception) -> str:
     return f"This should not happen; please report it: {type(error).__name__}: {error}."
 
 
+def _unbroken(html: str) -> str:
+    """HTML whose powers of ten stay in one line."""
+    return POWER.sub(UNBROKEN, html)
+
+
 def _large(text: str) -> str:
-    return f"<p aria-live='polite' style='{LARGE}'>{escape(text)}</p>"
+    return f"<p aria-live='polite' style='{LARGE}'>{_unbroken(escape(text))}</p>"

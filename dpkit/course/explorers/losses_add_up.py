@@ -11,7 +11,13 @@ from scipy.special import ndtr
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, counted, interval, short
-from dpkit.course.explorers.controls import DELTA, logarithmic, run_input, sample_rate_control
+from dpkit.course.explorers.controls import (
+    DELTA,
+    noise_control,
+    rate_control,
+    run_input,
+    steps_control,
+)
 from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import Floats
@@ -25,7 +31,7 @@ TOO_LARGE = "noise_multiplier is too small for a histogram of losses: take more 
 LEAST_DENSITY = 1e-9
 REFUSED = "#B00020"  # what delta pays for
 MOST_STEPS = 100_000
-ROOM: Any = {"left": 0.08, "right": 0.985, "bottom": 0.16, "top": 0.89, "wspace": 0.24}
+ROOM: Any = {"left": 0.08, "right": 0.985, "bottom": 0.15, "top": 0.92, "wspace": 0.2}
 PICTURE = (
     "The histogram is a picture, on a grid; what is proven is the certified pair, by PLD. The bell "
     "curve has the sum's mean and variance: it is what the central limit theorem makes of it, and "
@@ -49,16 +55,12 @@ class LossesAddUp(Explorer):
     """
 
     title = "How do privacy losses add up?"
-    controls: ClassVar = {
-        "steps": logarithmic(
-            "steps", 0, math.log10(MOST_STEPS), 100, "Noisy updates, added up"
-        ),
-        "noise_multiplier": logarithmic(
-            "noise multiplier", -0.3, 2, 1.0, "Noise standard deviation / clip norm"
-        ),
-        "sample_rate": sample_rate_control(-4),
-        "delta": DELTA,
-    }
+    controls: ClassVar = (
+        steps_control(100, MOST_STEPS),
+        noise_control(1.0, 0.5),
+        rate_control(1e-4),
+        DELTA,
+    )
     presets: ClassVar = {
         "one step": {"steps": 1.0},
         "a bell that is wrong": {
@@ -104,13 +106,14 @@ class LossesAddUp(Explorer):
     def says(self, result: Result) -> str:
         """State where delta cuts the sum, and whether the bell would cut too early."""
         low, high = result["pair"]
-        losses = counted(result["run"].steps, "loss", "losses")
-        price = f"The sum of {losses} costs epsilon {at_most(high)}"
-        bell, delta = result["by_bell"], result["delta"]
-        verdict = "the same"
-        if not low <= bell <= high:
-            verdict = f"{'too small' if bell < low else 'larger'}, {bell:.4g}"
-        return f"{price} at delta {short(delta)}; by its bell curve it would be {verdict}."
+        steps, delta = result["run"].steps, short(result["delta"])
+        cost = "One loss costs" if steps == 1 else f"The sum of {steps:,} losses costs"
+        bell = f"the bell curve would say {result['by_bell']:.4g}"
+        verdict = f"{bell}, which is "
+        verdict += "too small" if result["by_bell"] < low else "larger than needed"
+        if low <= result["by_bell"] <= high:
+            verdict = "the bell curve says the same"
+        return f"{cost} epsilon {at_most(high)} (delta {delta}); {verdict}."
 
     def table(self, result: Result) -> Table:
         """A row for each moment of the sum, then the epsilons."""
@@ -135,45 +138,33 @@ class LossesAddUp(Explorer):
 
     def draw(self, result: Result) -> plots.Picture:
         """The density of the sum on two scales: the middle, and the tail that delta cuts."""
-        figure, axes = plots.figure(width=8.8, height=3.3, panels=2, **ROOM)
+        figure, axes = plots.figure(width=9.2, height=3.6, panels=2, **ROOM)
         total, epsilon = result["sum"], result["pair"][1]
         low, high = _window(result)
         xs, density = _bars(total, low, high)
         bell = np.exp(-(((xs - total.mean) / total.deviation) ** 2) / 2)
         bell /= total.deviation * math.sqrt(2 * math.pi)
+        shown = np.where(density > LEAST_DENSITY, density, np.nan)
+        sums, curve = plots.COLOURS[:2]
+        tail: Any = {"where": xs >= epsilon, "alpha": 0.5, "linewidth": 0}
         for ax, title in zip(axes, ("The middle", "The tail, on a log scale"), strict=True):
-            shown = np.where(density > LEAST_DENSITY, density, np.nan)
             ax.fill_between(xs, LEAST_DENSITY, density, color="0.85", linewidth=0, step="mid")
-            ax.plot(xs, shown, color=plots.COLOURS[0], linewidth=1.6)
-            ax.plot(xs, bell, color=plots.COLOURS[1], linewidth=1.4, linestyle="--")
-            tail: Any = {
-                "where": xs >= epsilon,
-                "color": REFUSED,
-                "alpha": 0.5,
-                "linewidth": 0,
-            }
-            ax.fill_between(xs, LEAST_DENSITY, density, **tail)
+            ax.plot(xs, shown, color=sums, linewidth=1.8, label="the sum")
+            ax.plot(xs, bell, "--", color=curve, linewidth=1.5, label="bell curve")
+            ax.fill_between(xs, LEAST_DENSITY, density, color=REFUSED, **tail)
             ax.axvline(epsilon, color=REFUSED, linewidth=1.2)
             ax.set(xlim=(low, high), xlabel="summed privacy loss (nats)")
-            ax.set_title(y=1.0, label=title, fontsize=10)
-        axes[0].set(ylim=(0, 1.12 * density.max()), ylabel="density")
+            ax.set_title(y=1.0, label=title, fontsize=11)
+        axes[0].set(ylim=(0, 1.12 * density.max()), ylabel="density (per nat)")
+        axes[0].legend(loc="upper right", fontsize=9, edgecolor="white")
         axes[1].set(yscale="log", ylim=(LEAST_DENSITY, 3 * density.max()))
         plots.plain(axes[1].yaxis, subs=(1,), numticks=5)
-        style: Any = {"ha": "right", "va": "top", "fontsize": 9, "color": plots.COLOURS[1]}
-        axes[0].text(
-            0.98,
-            0.95,
-            "dashed: bell curve",
-            transform=axes[0].transAxes,
-            bbox=plots.LABEL_BOX,
-            **style,
-        )
-        plots.mark(axes[1], epsilon, f"epsilon {at_most(epsilon, 3)}", colour=REFUSED)
+        plots.mark(axes[1], epsilon, f"epsilon {at_most(epsilon)}", colour=REFUSED)
         losses = counted(result["run"].steps, "loss", "losses")
         words = (
-            f"The sum of {losses} has mean {total.mean:.3g} and standard deviation "
-            f"{total.deviation:.3g}; epsilon {at_most(epsilon, 3)} cuts off its tail, "
-            f"and {result['by_bell']:.3g} that of the bell curve."
+            f"The sum of {losses} has mean {total.mean:.4g} and standard deviation "
+            f"{total.deviation:.4g}; epsilon {at_most(epsilon)} cuts off its tail, "
+            f"and {result['by_bell']:.4g} that of the bell curve."
         )
         return plots.picture(figure, words)
 

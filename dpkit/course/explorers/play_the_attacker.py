@@ -11,7 +11,7 @@ from scipy.special import betaincinv, ndtr
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
-from dpkit.course.explorers.controls import choice, control, logarithmic, whole
+from dpkit.course.explorers.controls import Control, RoundSlider, choice, whole, words
 from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import Gaussian, Guarantee, Release, gdp
 from dpkit.privacy.mechanisms import Floats
@@ -37,6 +37,7 @@ HEADINGS = ("what", "value", "note")
 COLOURS: dict[str, str] = dict(
     zip((OUT, IN), plots.COLOURS, strict=False)
 )  # of the two worlds
+MINE = plots.COLOURS[2]
 WIDE = 3.2  # standard deviations that are drawn beyond either count
 BELOW, STEP = -0.1, 0.028  # of the tallest curve: where the rounds played begin, and go on
 ROOM = 1.2  # of the release's epsilon, or of what twenty rounds can show
@@ -44,7 +45,7 @@ FIXED = (
     "Each end of your interval holds with 95 % confidence for a number of rounds that is fixed "
     "beforehand, and where you pass because of the number that you see: to stop, or to pass, "
     "because of your score would be to choose your luck. The upper end is of your own way of "
-    "guessing; another attacker may learn more, so only the lower end tells of the release."
+    "guessing; another attacker may learn more, so only the lower end is about the release."
 )
 
 
@@ -72,40 +73,34 @@ class PlayTheAttacker(Explorer):
     """Twenty noisy counts to guess at, your score, the best attacker's, and your epsilon."""
 
     title = "Can you tell who was in?"
-    controls: ClassVar = {
-        "noise_multiplier": logarithmic(
-            "noise multiplier",
-            -0.5,
-            1,
-            1.0,
+    controls: ClassVar = (
+        Control(
+            *("noise_multiplier", RoundSlider, 1.0, (0.3, 10), "noise multiplier"),
             "Standard deviation of the noise on the count, in people; a new game",
         ),
-        "help": choice("help", HELP, "Whether the two curves are drawn beside the number"),
-        "seed": whole("game", 0, 999, FIRST, "Which twenty rounds are dealt"),
-        "guesses": control(
-            *(
-                widgets.Text,
-                420,
-                "guesses",
-                "I, O or P of each round played, written by the buttons",
-            ),
-            value="",
-            disabled=True,
+        Control(
+            *("help", choice, HELP[0], HELP, "help"),
+            "Whether the two curves are drawn with the number",
         ),
-    }
+        Control(*("seed", whole, FIRST, (0, 999), "game"), "Which twenty rounds are dealt"),
+        Control(
+            *("guesses", words, "", "written by the buttons", "guesses"),
+            "I, O or P of each round played",
+        ),
+    )
 
     def __init__(self) -> None:
         """Noise multiplier 1, no round played."""
         self._dealing = False
+        layout = widgets.Layout(width="auto", min_width="72px")
         self.buttons = [
-            widgets.Button(
-                description=name, tooltip=told, layout=widgets.Layout(width="110px")
-            )
+            widgets.Button(description=name, tooltip=told, layout=layout)
             for name, told in BUTTONS.items()
         ]
         for button in self.buttons:
             button.on_click(self._pressed)
         super().__init__(widgets.HBox(self.buttons))
+        self.values["guesses"].disabled = True
 
     @staticmethod
     def compute(*, noise_multiplier: float, help: str, seed: int, guesses: str) -> Result:
@@ -153,12 +148,13 @@ class PlayTheAttacker(Explorer):
 
     def says(self, result: Result) -> str:
         """Compare the guesses' epsilon with the release's own."""
-        true = f"the release's is {at_most(result['true'].epsilon, 3)} at delta {short(DELTA)}"
+        true = f"The truth: epsilon {at_most(result['true'].epsilon)} (delta {short(DELTA)})."
         if not result["guesses"]:
-            return f"Is the record in? Your guesses prove no epsilon yet; {true}."
+            return f"Is the record in? You have proven nothing yet. {true}"
         you = result["you"]
-        low = at_least(result["intervals"][-1][0], 3)
-        return f"{you.right} of {you.guessed} right: you prove epsilon {low} at least; {true}."
+        low = result["intervals"][-1][0] if you.guessed else 0.0
+        proven = f"epsilon {at_least(low)}" if low else "nothing yet"
+        return f"{you.right} of {you.guessed} right: you have proven {proven}. {true}"
 
     def table(self, result: Result) -> Table:
         """The present round, both scores, and both epsilons."""
@@ -178,8 +174,8 @@ class PlayTheAttacker(Explorer):
 
     def draw(self, result: Result) -> plots.Picture:
         """Draw left the numbers seen, right your guesses' epsilon, round by round."""
-        room = {"left": 0.05, "right": 0.97, "bottom": 0.14, "top": 0.9, "wspace": 0.2}
-        figure, (left, right) = plots.figure(width=9.6, height=3.8, panels=2, **room)
+        room = {"left": 0.03, "right": 0.985, "bottom": 0.13, "top": 0.92, "wspace": 0.16}
+        figure, (left, right) = plots.figure(width=9.2, height=4.1, panels=2, **room)
         _draw_rounds(left, result)
         _draw_evidence(right, result)
         you = result["you"]
@@ -191,8 +187,8 @@ class PlayTheAttacker(Explorer):
             f"Left: {curves if result['help'] else ''}{_now(result)[2]}. Right: after "
             f"{len(result['guesses'])} rounds, {you.right} of {you.guessed} guesses right, your "
             f"epsilon is {' '.join(_yours(result))}. Twenty right ones of twenty would prove at "
-            f"least {at_least(result['ceiling'][-1], 3)}; the release's epsilon is "
-            f"{at_most(result['true'].epsilon, 3)}."
+            f"least {at_least(result['ceiling'][-1])}; the release's epsilon is "
+            f"{at_most(result['true'].epsilon)}."
         )
         return plots.picture(figure, words)
 
@@ -318,8 +314,8 @@ def _yours(result: Result) -> tuple[str, str]:
     if not result["you"].guessed:
         return "at least 0", "nothing is shown before the first guess"
     low, high = result["intervals"][-1]
-    above = "and may be any above" if math.isinf(high) else f"and not above {at_most(high, 3)}"
-    return f"at least {at_least(low, 3)}", f"{above}, of your way of guessing"
+    above = "and may be any above" if math.isinf(high) else f"and not above {at_most(high)}"
+    return f"at least {at_least(low)}", f"{above}, of your way of guessing"
 
 
 def _lesson(result: Result) -> str:
@@ -329,10 +325,10 @@ def _lesson(result: Result) -> str:
     needed = result["needed"]
     rounds = "more than a billion" if needed is None else f"about {needed:,}"
     return (
-        f"Twenty right guesses of twenty would prove epsilon >= {at_least(most, 3)}, no more, "
+        f"Twenty right guesses of twenty would prove epsilon >= {at_least(most)}, no more, "
         f"however weak the noise. Guessing in every round, even the best attacker's share of right "
         f"ones, {100 * result['chance']:.1f} %, comes to epsilon {by_chance:.2f} in the long run; "
-        f"who accuses only where the number is far out gets nearer to {at_most(true, 3)}, but "
+        f"an attacker who accuses only at extreme numbers gets nearer to {at_most(true)}, but "
         f"needs {rounds} rounds for half of it."
     )
 
@@ -349,7 +345,7 @@ def _draw_rounds(ax: Axes, result: Result) -> None:
             ax.plot(across, height, color=colour, linewidth=1.8)
             ax.fill_between(across, 0, height, color=colour, alpha=0.08, linewidth=0)
             place = count + side * 1.2 * noise, float(np.exp(-0.72))
-            align: Any = {"ha": "right" if side < 0 else "left", "color": colour, "bbox": None}
+            align: Any = {"ha": "right" if side < 0 else "left", "color": colour}
             plots.note(ax, f"{WORDS[world]}: {count}", place, (5 * side, 3), **align)
     for index, guess in enumerate(result["guesses"]):  # each in the colour of its truth
         truth = IN if result["present"][index] else OUT
@@ -373,29 +369,19 @@ def _draw_evidence(ax: Axes, result: Result) -> None:
     ceiling, true, played = result["ceiling"], result["true"].epsilon, len(result["intervals"])
     rounds = np.arange(1, len(ceiling) + 1)
     top = ROOM * max(true, ceiling[-1])
-    ax.plot(rounds, ceiling, ":", color="0.35", linewidth=1.5)
-    last = (rounds[-1], ceiling[-1])
-    plots.note(ax, "all guesses right", last, (-2, 5), ha="right", bbox=None, color="0.35")
-    ax.axhline(true, color="black", linestyle="--", linewidth=1.2)
-    over = true < ceiling[-1]
-    style: Any = {"ha": "left", "va": "bottom" if over else "top"}
-    plots.note(ax, f"the release: {true:.3g}", (1, true), (0, 3 if over else -3), **style)
+    ax.axhline(true, color="black", ls="--", lw=1.2, label=f"the release: {at_most(true)}")
+    ax.plot(rounds, ceiling, ":", color="0.35", lw=1.5, label="provable, if all were right")
     if played:
         low, high = np.array(result["intervals"]).T
         steps, high = rounds[:played], np.minimum(high, top)
-        ax.fill_between(
-            steps, low, high, step="mid", color=COLOURS[IN], alpha=0.15, linewidth=0
-        )
-        ax.step(steps, low, where="mid", color=COLOURS[IN], linewidth=1.8)
-        side: Any = {
-            "ha": "left" if played < 12 else "right",
-            "color": COLOURS[IN],
-            "bbox": None,
-        }
-        told = f"you: at least {at_least(low[-1], 3)}"
-        plots.note(ax, told, (played, low[-1]), (5 if played < 12 else -14, 4), **side)
-    ax.set(
-        xlim=(0.5, len(ceiling) + 0.5), ylim=(0, top), xlabel="rounds", ylabel="epsilon (nats)"
-    )
+        style: Any = {"step": "mid", "color": MINE, "alpha": 0.15, "linewidth": 0}
+        ax.fill_between(steps, low, high, label="not excluded, of your guessing", **style)
+        mine: Any = {"where": "mid", "color": MINE, "linewidth": 2}
+        ax.step(steps, low, label=f"you have proven: {at_least(low[-1])}", **mine)
+        ax.plot(played, low[-1], "o", color=MINE, clip_on=False)
+    place = "upper right" if true < 0.6 * top else "center right"
+    ax.legend(loc=place, fontsize=9, frameon=False)
+    ax.set(xlim=(0.5, len(ceiling) + 0.5), ylim=(0, top))
+    ax.set(xlabel="rounds played", ylabel="epsilon (nats)")
     ax.set_xticks(range(0, len(ceiling) + 1, 5))
     ax.set_title(y=1.0, label="What your guesses prove", fontsize=11)

@@ -4,12 +4,10 @@ import math
 from functools import cache
 from typing import Any, ClassVar
 
-import ipywidgets as widgets
-
 from dpkit.common import plots
 from dpkit.common.show import Table, at_most, interval, short
 from dpkit.course.explorers.certified import certified
-from dpkit.course.explorers.controls import control
+from dpkit.course.explorers.controls import Control, box
 from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers.dp_cgan import claims
 from dpkit.papers.dp_cgan.settings import SETTINGS
@@ -24,15 +22,25 @@ METHOD = (
 
 
 CORRECTIONS = {  # what is counted, and why
-    "noise": ("noise multiplier 1.12", "the accountant was given noise x clip norm, 1.232"),
-    "rate": ("sample rate 600/55,000", "5,000 of the 60,000 images were held out"),
-    "tensors": ("four tensors clipped apart", "one record moves each by C, together by 2C"),
+    "noise": (
+        "the noise that the code adds",
+        "noise 1.12, where the accountant was given noise x clip norm, 1.232",
+    ),
+    "rate": (
+        "the images that it trains on",
+        "55,000: 5,000 of the 60,000 images were held out, so a batch is a larger share",
+    ),
+    "tensors": (
+        "all that one record moves",
+        "four tensors are clipped apart: one record moves each by C, together by 2C",
+    ),
     "fakes": (
         "fakes with the record's label",
-        "their gradients depend on it, too: twice as far",
+        "their gradients depend on the record, too: it moves the sum twice as far",
     ),
     "generator": (
-        *("the generator's labels", "its update reads the batch's labels without any noise"),
+        "labels that reach the generator",
+        "its update reads the private batch's labels without any noise",
     ),
 }
 ALL, NONE = dict.fromkeys(CORRECTIONS, True), dict.fromkeys(CORRECTIONS, False)
@@ -45,10 +53,10 @@ class RepairIt(Explorer):
     """
 
     title = "What is left of epsilon 9.6?"
-    controls: ClassVar = {
-        name: control(widgets.Checkbox, 430, title, f"Count it: {why}", indent=False)
+    controls: ClassVar = tuple(
+        Control(name, box, False, None, f"count {title}", f"Count it: {why}")
         for name, (title, why) in CORRECTIONS.items()
-    }
+    )
     presets: ClassVar = {
         "all five": ALL,
         "all but the generator's labels": {**ALL, "generator": False},
@@ -79,10 +87,11 @@ class RepairIt(Explorer):
                 "No finite epsilon: labels of the private batch reach the generator unnoised."
             )
         if not count:
-            return f"Claimed and charged: epsilon {at_most(epsilon)} at delta {short(DELTA)}."
-        counted = f"{count} correction{'s' if count > 1 else ''}"
-        proven = f"epsilon {at_most(epsilon)} at delta {short(DELTA)}"
-        return f"With {counted}: {proven}, not {CLAIMED:g}."
+            return f"Claimed and charged: epsilon {at_most(epsilon)} (delta {short(DELTA)})."
+        how = "one correction" if count == 1 else f"{count} corrections"
+        return (
+            f"With {how}: epsilon {at_most(epsilon)} (delta {short(DELTA)}), not {CLAIMED:g}."
+        )
 
     def table(self, result: Result) -> Table:
         """A row for each correction."""
@@ -104,21 +113,31 @@ class RepairIt(Explorer):
         )
 
     def draw(self, result: Result) -> plots.Picture:
-        """Draw a bar for each counted correction, beside the claim."""
-        room: Any = {"left": 0.36, "right": 0.9, "bottom": 0.17, "top": 0.97}
-        figure, (ax,) = plots.figure(width=7.6, height=3.0, **room)
-        rows = {"as charged": spent(**NONE)}
-        rows |= {CORRECTIONS[name][0]: value for name, value in result["along"].items()}
+        """Draw a bar for each correction with those counted above it, beside the claim."""
+        room: Any = {"left": 0.3, "right": 0.97, "bottom": 0.16, "top": 0.98}
+        figure, (ax,) = plots.figure(width=9.2, height=3.6, **room)
         top = 20_000.0  # the same axis whatever is chosen
-        for place, value in enumerate(rows.values()):
+        rows, above = {"as charged": spent(**NONE)}, NONE
+        values = {"as charged": spent(**NONE), **result["along"]}
+        for place, name in enumerate(["as charged", *CORRECTIONS]):
+            if place:
+                above = {**above, name: True}
+            counted = name in values
+            value = values[name] if counted else spent(**above)
             colour = plots.MEANINGS["proven" if place else "charged"]
-            finite = math.isfinite(value)
-            ax.barh(place, min(value, top), 0.6, color=colour, alpha=1 if finite else 0.4)
-            word = at_most(value, 4) if finite else "no finite epsilon"
-            at = (value, place) if finite else (LEAST_SHOWN * 1.3, place)
-            plots.note(ax, word, at, (5, 0), va="center", bbox=None)
-        ax.axvline(CLAIMED, color=plots.MEANINGS["claimed"], linestyle="--", linewidth=1.5)
-        ax.set_yticks(range(len(CORRECTIONS) + 1), [*rows, *[""] * (6 - len(rows))])
+            alpha = (1.0 if math.isfinite(value) else 0.5) if counted else 0.15
+            ax.barh(place, min(value, top), 0.66, color=colour, alpha=alpha)
+            word, at = "no finite epsilon", (2.2 * LEAST_SHOWN, place)
+            if math.isfinite(value):
+                word, at = at_most(value), (value, place)
+            if counted:
+                rows[CORRECTIONS[name][0] if place else name] = value
+            style: Any = {} if counted else {"color": "0.45"}
+            word += "" if counted else " if all above count"
+            plots.note(ax, word, at, (5, 0), va="center", bbox=None, **style)
+        ax.axvline(CLAIMED, color=plots.MEANINGS["claimed"], linestyle="--", linewidth=1.8)
+        names = ["as charged", *(f"+ {title}" for title, _ in CORRECTIONS.values())]
+        ax.set_yticks(range(len(names)), names)
         ax.set(xscale="log", xlim=(LEAST_SHOWN, top), ylim=(5.6, -0.6))
         ax.set_xlabel(f"epsilon at delta {short(DELTA)}; dashed: claimed, {CLAIMED:g}")
         plots.plain(ax.xaxis, subs=(1,))

@@ -10,10 +10,11 @@ from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.certified import GAP, draw_by_step
 from dpkit.course.explorers.controls import (
     DELTA,
+    Control,
+    RoundSlider,
     check_sample_rate,
     choice,
-    logarithmic,
-    sample_rate_control,
+    rate_control,
     steps_control,
     whole,
 )
@@ -25,7 +26,7 @@ from dpkit.privacy.schedules import Schedule
 KINDS = ("constant", "linear", "exponential", "time", "step")
 DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below
 MOST_STEPS = 100_000
-ROOM: Any = {"left": 0.08, "right": 0.93, "bottom": 0.16, "top": 0.96, "wspace": 0.55}
+ROOM: Any = {"left": 0.07, "right": 0.95, "bottom": 0.15, "top": 0.95, "wspace": 0.42}
 POINTS = 32  # of the RDP line
 ADAPTIVE = (
     "These schedules are fixed before training. A noise that follows what training sees (adaptive "
@@ -41,23 +42,27 @@ class Schedules(Explorer):
     """
 
     title = "What does noise that decays cost?"
-    controls: ClassVar = {
-        "kind": choice(
-            "decay", KINDS, "How the noise goes from its start to its end", value="exponential"
+    controls: ClassVar = (
+        Control(
+            *("kind", choice, "exponential", KINDS, "decay"),
+            "How the noise goes from its start to its end",
         ),
-        "start": logarithmic(
-            "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
+        Control(
+            *("start", RoundSlider, 1.6, (0.3, 10), "noise at the start"),
+            "Noise standard deviation / clip norm",
         ),
-        "end": logarithmic(
-            "noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"
+        Control(
+            *("end", RoundSlider, 0.8, (0.3, 10), "noise at the end"),
+            "Noise multiplier of the last step",
         ),
-        "drops": whole(
-            "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
+        Control(
+            *("drops", whole, 4, (1, UP - 1), "drops (step)"),
+            "How often the noise drops, by the same factor",
         ),
-        "steps": steps_control(4.5, 2_000),
-        "sample_rate": sample_rate_control(-4),
-        "delta": DELTA,
-    }
+        steps_control(2_000, 30_000),
+        rate_control(1e-4),
+        DELTA,
+    )
     presets: ClassVar = {
         "from 4 to 0.6": {"start": 4.0, "end": 0.6},
         "four drops": {"kind": "step", "drops": 4},
@@ -102,11 +107,11 @@ class Schedules(Explorer):
     def says(self, result: Result) -> str:
         """State the schedule's cost, and the constant noise of equal cost."""
         proven, delta = at_most(result["pld"]), short(result["delta"])
-        price = f"This noise costs epsilon {proven} at delta {delta}"
+        price = f"This noise costs epsilon {proven} (delta {delta})."
         if result["kind"] == "constant" or not math.isfinite(result["alike"]):
-            return f"{price}."
+            return price
         return (
-            f"{price}, as a constant noise of {_alike(result)} does; its mean is "
+            f"{price} So does a constant noise of {_alike(result)}; the schedule's mean is "
             f"{result['mean']:.4g}."
         )
 
@@ -132,10 +137,10 @@ class Schedules(Explorer):
         )
         return Table(("quantity", "value", "what it is"), rows, (run, priced, ADAPTIVE))
 
-    def _show_numbers(self) -> None:
+    def _calculate(self) -> None:
         self.values["drops"].disabled = self.values["kind"].value != "step"
         self.values["end"].disabled = self.values["kind"].value == "constant"
-        super()._show_numbers()
+        super()._calculate()
 
     def late(self, result: Result) -> Result:
         """Add certified pairs along the run."""
@@ -148,7 +153,7 @@ class Schedules(Explorer):
     def draw(self, result: Result) -> plots.Picture:
         """Draw left every step's noise, and the constant; right epsilon by step."""
         noises, steps = result["noises"], result["steps"]
-        figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2, **ROOM)
+        figure, (left, right) = plots.figure(width=9.2, height=3.5, panels=2, **ROOM)
         shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))
         curves: dict[str, Any] = {result["kind"]: (shown + 1, noises[shown])}
         if math.isfinite(result["alike"]) and result["kind"] != "constant":
@@ -164,8 +169,8 @@ class Schedules(Explorer):
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
             f"last of {steps:,} steps; a constant noise of {_alike(result)} costs the "
-            f"same by RDP. Right: epsilon after all steps is {at_most(result['rdp'], 3)} by RDP, "
-            f"between {at_least(result['lower'], 3)} and {at_most(result['pld'], 3)} by PLD."
+            f"same by RDP. Right: epsilon after all steps is {at_most(result['rdp'])} by RDP, "
+            f"between {at_least(result['lower'])} and {at_most(result['pld'])} by PLD."
         )
         return plots.picture(figure, words)
 

@@ -6,10 +6,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import ndtr
+from scipy.stats import binom
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval, short
-from dpkit.course.explorers.controls import DELTA, logarithmic, whole
+from dpkit.course.explorers.controls import DELTA, Control, RoundSlider, noise_control, whole
 from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, pld, shuffled
 from dpkit.privacy.mechanisms import Floats
@@ -17,15 +18,19 @@ from dpkit.privacy.mechanisms import Floats
 LEAST_NOISE, MOST_NOISE, MOST_BATCHES = 0.2, 10.0, 1000
 KINDS = ("Poisson", "shuffled")
 OTHERS, HOLDS = "0.6", plots.COLOURS[1]
-ROOM: Any = {"left": 0.075, "right": 0.985, "bottom": 0.15, "top": 0.86, "wspace": 0.12}
+ROOM: Any = {"left": 0.065, "right": 0.985, "bottom": 0.15, "top": 0.8, "wspace": 0.24}
 POINTS = 4001  # of the integral over the largest of the other sums
-HEADINGS = ("batches of the pass", "epsilon", "what it is")
+TIMES = np.arange(5)  # that a record is drawn in a pass, and more is rare
+HEADINGS = ("batches of the pass", "epsilon", "adjacency", "what it is")
 WORST = (
     "Shuffled: all other gradients are -C, so that each sum is -C times the batch size, but one: "
     "the record's own gradient is C, and its place is left empty in the other data set. Poisson: "
-    "all other gradients are 0, the worst case there. Sums are in units of C, beside what the "
-    "others add."
+    "all other gradients are 0, the worst case there. Sums are in units of C, compared with what "
+    "the others add."
 )
+
+
+OTHERS_TOO = "Five ways to draw the batches of a run are compared by python -m dpkit epsilon --sampling."
 
 
 class DrawnBatches(NamedTuple):
@@ -42,20 +47,17 @@ class ShuffledOrPoisson(Explorer):
     """
 
     title = "Shuffled, or by chance?"
-    controls: ClassVar = {
-        "noise_multiplier": logarithmic(
-            "noise multiplier",
-            math.log10(LEAST_NOISE),
-            math.log10(MOST_NOISE),
-            0.5,
-            "Noise standard deviation / clip norm C",
+    controls: ClassVar = (
+        noise_control(0.5, LEAST_NOISE, MOST_NOISE),
+        Control(
+            *("batches", RoundSlider, 100.0, (2, MOST_BATCHES), "batches"),
+            "In one pass; the record is in one on average",
         ),
-        "batches": logarithmic(
-            "batches", 0.301, 3, 100.0, "In one pass; the record is in one on average"
+        Control(
+            *("seed", whole, 4, (0, 999), "draw"), "Which batches and which noise are drawn"
         ),
-        "seed": whole("draw", 0, 999, 4, "Which batches and which noise are drawn"),
-        "delta": DELTA,
-    }
+        DELTA,
+    )
     presets: ClassVar = {
         "Small Images: noise 0.5": {"noise_multiplier": 0.5, "batches": 469.0},
         "ten batches": {"batches": 10.0},
@@ -95,47 +97,52 @@ class ShuffledOrPoisson(Explorer):
 
     def says(self, result: Result) -> str:
         """State a pass's cost, drawn either way."""
-        low, high = result["shuffled"]
         return (
-            f"One pass by chance costs epsilon {interval(*result['poisson'], digits=3)}, shuffled "
-            f"{at_least(low, 3)} at least at delta {short(result['delta'])}: charge "
-            f"{at_most(high, 3)}."
+            f"One Poisson pass costs epsilon {at_most(result['poisson'][1])}; one shuffled pass "
+            f"at least {at_least(result['shuffled'][0])} (delta {short(result['delta'])})."
         )
 
     def table(self, result: Result) -> Table:
-        """The bounds of each kind, and how often the largest sum gives the record away."""
+        """The bounds of each way, and how often the largest sum gives the record away."""
         low, high = result["shuffled"]
-        share = f"{100 * result['found']:.3g} %"
+        share, empty = f"{100 * result['found']:.3g} %", "left out in place"
+        known = "one Gaussian release: the batch is known"
         rows = [
-            ("Poisson", interval(*result["poisson"]), "certified by PLD, add-remove"),
-            ("shuffled", f"at least {at_least(low)}", "Chua et al. 2024; left out in place"),
-            (
-                "shuffled",
-                f"at most {at_most(high)}",
-                "one Gaussian release: the batch is known",
-            ),
-            ("largest sum is the record's", share, "of all draws, shuffled"),
+            ("Poisson", interval(*result["poisson"]), "add-remove", "certified by PLD"),
+            ("shuffled", f"at least {at_least(low)}", empty, "Chua et al. 2024"),
+            ("shuffled", f"at most {at_most(high)}", empty, known),
+            ("largest sum is the record's", share, "", "of all draws, shuffled"),
         ]
         note = f"{result['batches']:,} batches, one pass, delta {short(result['delta'])}."
-        return Table(HEADINGS, rows, (note, WORST))
+        return Table(HEADINGS, rows, (note, WORST, OTHERS_TOO))
 
     def draw(self, result: Result) -> plots.Picture:
-        """Both draws: a dot for each noisy sum, those with the record in colour."""
-        figure, axes = plots.figure(width=9.2, height=3.5, panels=2, **ROOM)
+        """Both draws, a dot for each noisy sum; and how often a record is drawn."""
+        figure, axes = plots.figure(width=9.2, height=3.8, panels=3, **ROOM)
         reach = 2 + 4.2 * result["noise"]
-        for ax, kind in zip(axes, KINDS, strict=True):
-            _draw(ax, result["drawn"][kind], kind)
-            said = f"{kind}: {_told(result['drawn'][kind])}\n{_price(result, kind)}"
-            ax.set_title(y=1.0, label=said, fontsize=9)
+        low, high = result["shuffled"]
+        prices = at_most(result["poisson"][1]), f"at least {at_least(low)}"
+        for ax, kind, price in zip(axes, KINDS, prices, strict=False):
+            drawn = result["drawn"][kind]
+            _draw(ax, drawn, kind)
+            lines = f"{kind}: epsilon {price}", *_told(drawn)
+            ax.set_title(
+                y=1.0, label="{}\n{}\nring: the largest sum, {}".format(*lines), size=10
+            )
             ax.set(ylim=(-reach + 1, reach), xlabel="batch of the pass")
         axes[0].set_ylabel("noisy sum / C")
-        words = [f"{kind}: {_told(result['drawn'][kind])}" for kind in KINDS]
-        low, high = result["shuffled"]
-        price = (
-            f"Poisson batches cost {interval(*result['poisson'], digits=3)}, shuffled ones "
-            f"{at_least(low, 3)} at least and {at_most(high, 3)} at most."
+        _draw_times(axes[2], result["batches"])
+        words = "; ".join(
+            f"{kind}: {', the largest sum is '.join(_told(result['drawn'][kind]))}"
+            for kind in KINDS
         )
-        return plots.picture(figure, f"{'; '.join(words)}. {price}")
+        return plots.picture(
+            figure,
+            f"{words}. Dotted: the mean of a batch with the record. Poisson batches cost "
+            f"{interval(*result['poisson'])}, shuffled ones {at_least(low)} at least and "
+            f"{at_most(high)} at most. A record is in no Poisson batch of a pass with chance "
+            f"{binom.pmf(0, result['batches'], 1 / result['batches']):.3g}.",
+        )
 
 
 def draw(kind: str, noise_multiplier: float, batches: int, seed: int) -> DrawnBatches:
@@ -172,13 +179,17 @@ def _draw(ax: Axes, drawn: DrawnBatches, kind: str) -> None:
     ax.axhline(high, color=HOLDS, linewidth=0.8, linestyle=":", zorder=0)
 
 
-def _price(result: Result, kind: str) -> str:
-    if kind == "Poisson":
-        return f"epsilon {interval(*result['poisson'], digits=3)}; dotted: 1, or 0 without it"
-    return f"epsilon at least {at_least(result['shuffled'][0], 3)}; dotted: 2, or 1 without it"
+def _draw_times(ax: Axes, batches: int) -> None:
+    """How often a record is drawn in a pass, by chance and shuffled."""
+    chances = binom.pmf(TIMES, batches, 1 / batches)
+    ax.bar(TIMES - 0.2, chances, 0.38, color=plots.COLOURS[0], label="Poisson")
+    ax.bar(TIMES + 0.2, TIMES == 1, 0.38, color=plots.COLOURS[4], label="shuffled")
+    ax.legend(loc="upper right", fontsize=9, frameon=False)
+    ax.set(xlabel="times in a pass", ylim=(0, 1.08), xticks=TIMES)
+    ax.set_title(y=1.0, label="How often a record is drawn\n(chance)", size=10)
 
 
-def _told(drawn: DrawnBatches) -> str:
+def _told(drawn: DrawnBatches) -> tuple[str, str]:
     held, top = drawn.holding, int(np.argmax(drawn.sums))
     where = f"record in {counted(len(held), 'batch', 'batches')}"
-    return f"{where}, largest sum {'is' if top in held else 'is not'} one of its"
+    return where, "the record's" if top in held else "not the record's"

@@ -8,7 +8,13 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
-from dpkit.course.explorers.controls import RunInput, logarithmic, run_controls, run_input
+from dpkit.course.explorers.controls import (
+    Control,
+    RoundSlider,
+    RunInput,
+    run_controls,
+    run_input,
+)
 from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import pld, rdp, tradeoff
 from dpkit.privacy.mechanisms import Floats
@@ -19,7 +25,8 @@ LEAST_ALPHA = 1e-4  # of the slider: lines steeper than its inverse say nothing
 GAP = 0.01  # relative, of each delta
 HOPELESS = 0.999  # a delta at the largest epsilon, at which smaller ones are not looked at
 LEAST_SHOWN = 1e-8  # delta, in the picture
-ROOM: Any = {"left": 0.085, "right": 0.915, "bottom": 0.15, "top": 0.91, "wspace": 0.5}
+ROOM: Any = {"left": 0.08, "right": 0.93, "bottom": 0.14, "top": 0.93, "wspace": 0.36}
+ALARMS, MISSED = "false alarms (share)", "members missed (share)"
 HEADINGS = ("what", "value", "note")
 POSSIBLE, WORSE, REFUTES = "possible", "possible, worse than guessing", "refutes the guarantee"
 _SAYS = {
@@ -42,23 +49,17 @@ class TradeOff(Explorer):
     """
 
     title = "Can this attacker exist?"
-    controls: ClassVar = {
-        **run_controls(2.0, 10_000),
-        "alpha": logarithmic(
-            "alpha: false positive rate",
-            math.log10(LEAST_ALPHA),
-            0,
-            0.1,
-            "Chance that the attacker calls a record a member that is none",
+    controls: ClassVar = (
+        *run_controls(2.0, 10_000),
+        Control(
+            *("alpha", RoundSlider, 0.1, (LEAST_ALPHA, 1), "false alarms"),
+            "Share of non-members whom the attacker calls members",
         ),
-        "beta": logarithmic(
-            "beta: false negative rate",
-            math.log10(LEAST_ALPHA),
-            0,
-            0.85,
-            "Chance that the attacker misses a member",
+        Control(
+            *("beta", RoundSlider, 0.85, (LEAST_ALPHA, 1), "members missed"),
+            "Share of members whom the attacker misses",
         ),
-    }
+    )
     presets: ClassVar = {
         "an attacker who refutes": {"alpha": 0.01, "beta": 0.5},
         "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
@@ -105,30 +106,30 @@ class TradeOff(Explorer):
 
     def says(self, result: Result) -> str:
         """State the most that an attacker can find, and whether the point is possible."""
-        found = at_most(100 * (1 - result["least_beta"]), 3)
-        where = {
-            POSSIBLE: "may exist",
-            WORSE: "is worse than guessing",
-            REFUTES: "cannot exist",
+        found = at_most(100 * (1 - result["least_beta"]))
+        end = {
+            POSSIBLE: "The attacker at the mark may exist.",
+            WORSE: "The attacker at the mark is worse than guessing.",
+            REFUTES: "The attacker at the mark cannot exist.",
         }
         return (
             f"With {100 * result['alpha']:.3g} % false alarms an attacker finds at most {found} % "
-            f"of the members: the one at the mark {where[result['verdict']]}."
+            f"of the members. {end[result['verdict']]}"
         )
 
     def table(self, result: Result) -> Table:
         """The attacker's best errors, the line that proves them, and the point's verdict."""
         alpha, least, verdict = result["alpha"], result["least_beta"], result["verdict"]
-        line, why = "none", "beta 0 is not excluded"
+        line, why = "none", "that no member is missed is not excluded"
         if least > 0:
             line = f"epsilon {at_most(result['epsilon'])}, delta {at_most(result['delta'])}"
             why = f"proven by {result['proven_by']}"
         best = f"at most {at_most(result['advantage'])}"
         rows = [
-            ("false negative rate", f"at least {at_least(least)}", f"at alpha {alpha:.4g}"),
-            ("the same by RDP", f"at least {at_least(result['by_rdp'])}", ""),
-            ("members found", f"at most {at_most(1 - least)}", "1 - false negative rate"),
-            ("advantage", best, "found minus falsely accused, at any alpha"),
+            ("members missed", f"at least {at_least(least)}", f"at {alpha:.4g} false alarms"),
+            ("the same by RDP", f"at least {at_least(result['by_rdp'])}", "a looser proof"),
+            ("members found", f"at most {at_most(1 - least)}", "1 - members missed"),
+            ("advantage", best, "found minus falsely accused, at any rate of alarms"),
             ("line that binds", line, why),
             (f"point ({alpha:.4g}, {result['beta']:.4g})", verdict, _SAYS[verdict]),
         ]
@@ -140,16 +141,16 @@ class TradeOff(Explorer):
     def draw(self, result: Result) -> plots.Picture:
         """The trade-off curve with both points, and the profile with the pair that binds."""
         pairs = _pairs(result["run"])
-        figure, (left, right) = plots.figure(width=8.4, height=3.5, panels=2, **ROOM)
+        figure, (left, right) = plots.figure(width=9.2, height=3.9, panels=2, **ROOM)
         _draw_curve(left, result, pairs)
         _draw_profile(right, result, pairs)
         words = (
-            f"At a false positive rate of {result['alpha']:.3g} every attacker misses at least "
-            f"{at_least(result['least_beta'], 3)} of the members (RDP alone proves "
-            f"{at_least(result['by_rdp'], 3)}). The point ({result['alpha']:.3g}, "
+            f"With {result['alpha']:.3g} false alarms every attacker misses at least "
+            f"{at_least(result['least_beta'])} of the members (RDP alone proves "
+            f"{at_least(result['by_rdp'])}). The point ({result['alpha']:.3g}, "
             f"{result['beta']:.3g}): {result['verdict']}. The profile falls from delta "
-            f"{at_most(pairs['deltas'][0], 3)} at epsilon 0 to {at_most(pairs['deltas'][-1], 3)} "
-            f"at epsilon {at_most(pairs['epsilons'][-1], 3)}."
+            f"{at_most(pairs['deltas'][0])} at epsilon 0 to {at_most(pairs['deltas'][-1])} "
+            f"at epsilon {at_most(pairs['epsilons'][-1])}."
         )
         return plots.picture(figure, words)
 
@@ -176,33 +177,37 @@ def _draw_curve(ax: Any, result: Result, pairs: dict[str, Floats]) -> None:
         tradeoff.from_profile(pairs["epsilons"], pairs[name], alphas)
         for name in ("deltas", "rdp")
     )
-    ax.fill_between(alphas, 0, proven, color="0.93", linewidth=0)
-    curves: Any = {"proven": (alphas, proven), "RDP": (alphas, by_rdp)}
-    curves["guessing"] = alphas, 1 - alphas
-    ax.text(0.03, 0.04, "impossible", fontsize=9, color="0.35")
-    plots.lines(ax, curves, x="alpha: false positive rate", y="beta: false negative rate")
+    colours = {"proven": plots.MEANINGS["PLD"], "RDP": plots.MEANINGS["RDP"]}
+    ax.fill_between(alphas, 0, proven, color="0.92", linewidth=0)
+    ax.plot(alphas, by_rdp, color=colours["RDP"], linewidth=1.4, label="RDP proves")
+    ax.plot(alphas, proven, color=colours["proven"], linewidth=2, label="PLD proves")
+    ax.plot(alphas, 1 - alphas, "--", color="0.5", linewidth=1.2, label="guessing")
+    ax.text(0.03, 0.05, "no attacker here", color="0.3")
     alpha, beta, least = result["alpha"], result["beta"], result["least_beta"]
     ax.plot([alpha, alpha], [least, beta], color="0.5", linestyle=":", linewidth=1)
-    ax.plot(alpha, least, "o", color=plots.COLOURS[0], clip_on=False, zorder=3)
-    mark, name = ("X", "refutes") if result["verdict"] == REFUTES else ("D", "possible")
-    ax.plot(alpha, beta, mark, color="black", markersize=8, clip_on=False, zorder=3)
-    across, side = (9, "left") if alpha < 0.7 else (-9, "right")
+    best: Any = {"clip_on": False, "zorder": 3, "color": colours["proven"]}
+    ax.plot(alpha, least, "o", **best)
+    refutes = result["verdict"] == REFUTES
+    mark, name = ("X", "cannot exist") if refutes else ("D", "your attacker")
+    ax.plot(alpha, beta, mark, color="black", markersize=9, clip_on=False, zorder=3)
+    across, side = (9, "left") if alpha < 0.6 else (-9, "right")
     plots.note(ax, name, (alpha, beta), (across, 0), va="center", ha=side)
-    ax.set(xlim=(0, 1), ylim=(0, 1))
-    ax.set_title(y=1.0, label="Errors of an attacker")
+    ax.legend(loc="upper right", fontsize=9, frameon=False)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=ALARMS, ylabel=MISSED)
+    ax.set_title(y=1.0, label="Errors of an attacker", fontsize=11)
 
 
 def _draw_profile(ax: Any, result: Result, pairs: dict[str, Floats]) -> None:
     curves: Any = {}
-    for name, label in (("deltas", "proven"), ("rdp", "RDP")):
+    for name, label in (("deltas", "PLD"), ("rdp", "RDP")):
         shown = pairs[name] > LEAST_SHOWN
         if shown.any():
             curves[label] = (pairs["epsilons"][shown], pairs[name][shown])
     if curves:
         plots.lines(ax, curves, x="epsilon (nats)", y="delta", y_scale="log")
     if result["least_beta"] > 0 and result["delta"] > LEAST_SHOWN:
-        ax.plot(result["epsilon"], result["delta"], "o", color=plots.COLOURS[0], zorder=3)
         at = result["epsilon"], result["delta"]
-        plots.note(ax, "binds", at, (0, -8), ha="center", va="top", bbox=None)
+        ax.plot(*at, "o", color=plots.MEANINGS["PLD"], zorder=3)
+        plots.note(ax, "proves the dot", at, (8, 5), ha="left", va="bottom")
     plots.plain(ax.yaxis, subs=(1,), numticks=6)
-    ax.set_title(y=1.0, label="Privacy profile")
+    ax.set_title(y=1.0, label="What proves it: the profile", fontsize=11)
