@@ -592,16 +592,6 @@ an attacker who may not answer the opposite
 @ course/explorers/test_trade_off.py::test_verdicts_on_points
 -REFUTES if beta < least or 1 - beta < opposite else verdict
 +REFUTES if beta < least else verdict
-== course/explorers/group_directions.py
-all groups of a gradient at the price of one
-@ course/explorers/test_group_directions.py::test_numbers_are_those_of_the_registered_claims
--GroupedGaussian(added, groups, rate)
-+GroupedGaussian(added, 1, rate)
-== course/explorers/loss_noise.py
-published losses counted once an iteration
-@ course/explorers/test_loss_noise.py::test_formulas_are_the_papers
--releases = discriminator_steps * rounds
-+releases = rounds
 == course/explorers/shuffled_or_poisson.py
 a pass of Poisson batches at the price of one
 @ course/explorers/test_shuffled_or_poisson.py

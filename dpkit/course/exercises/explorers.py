@@ -19,7 +19,7 @@ def half_the_noise() -> float:
 
 @sheet.number(
     "100 epochs at sample rate 0.01 are 10,000 steps.",
-    "Explorer 1, the row of the certified accountant.",
+    "The first explorer: the row of PLD, which is certified.",
     because="So the reply is: no, more than that, whoever computes it.",
     mistakes={
         "100 epochs are 10,000 steps, not 100.": (
@@ -42,10 +42,10 @@ shuffled = sheet.choice(
         "still right: every record is used equally often.": (
             "The accountant's formula needs each record to enter by a coin of its own."
         ),
-        "no upper bound any more.": "Explorer 12 has a pair that is proven for shuffled batches.",
+        "no upper bound any more.": "One shuffled pass can cost more than a Poisson pass.",
         "infinite.": "Whole passes have a price: finite, but larger.",
     },
-    "Explorer 12.",
+    "Explorer 6: compare the two epsilons.",
 )
 
 

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-import ipywidgets as widgets
-
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.calibration import (
@@ -88,18 +86,6 @@ class Accountant(Explorer):
             "noise_multiplier": 1.0,
         },
     }
-
-    def __init__(self) -> None:
-        """Nothing is kept to compare."""
-        keep, forget = self.buttons = [
-            widgets.Button(description="Keep to compare", tooltip="Keep these numbers below"),
-            widgets.Button(description="Forget", tooltip="Empty the list of kept settings"),
-        ]
-        self.kept: list[Result] = []
-        self.comparison = widgets.HTML()
-        keep.on_click(self._compare)
-        forget.on_click(self._compare)
-        super().__init__(below=(widgets.HBox(self.buttons), self.comparison))
 
     @staticmethod
     def compute(*, find: str, target_epsilon: float, delta: float, **run: Any) -> Result:
@@ -216,21 +202,6 @@ class Accountant(Explorer):
             f"PLD to between {at_least(last[1])} and {at_most(last[2])}."
         )
         return plots.picture(figure, words)
-
-    def _compare(self, pressed: Any) -> None:
-        if pressed is self.buttons[1]:
-            self.kept.clear()
-        elif self.result is not None and self.result not in self.kept:
-            self.kept.append(self.result)
-        rows = []
-        for one in self.kept:
-            step, steps = one["run"]
-            by_name = {row[0]: at_most(row[1]) for row in one["rows"]}
-            numbers = (step.noise_multiplier, step.sample_rate, steps, one["delta"])
-            settings = map(short, numbers)
-            rows.append((*settings, step.adjacency, by_name["PLD"], by_name["RDP"]))
-        headings = ("noise", "rate", "steps", "delta", "adjacency", "PLD", "RDP")
-        self.comparison.value = "<b>Kept</b>" + Table(headings, rows).html() if rows else ""
 
 
 def _priced(run: RunInput, delta: float) -> Result:

@@ -47,8 +47,8 @@ LOOKS: dict[Outcome, TileLook] = {
     "cannot be checked": TileLook("?", "#F8F9FA", "#202124"),
 }
 INTRODUCTION = (
-    "Each tile is a statement that can be computed again, grouped by paper. Press one to see what is "
-    "stated and what we compute."
+    "Each tile is a statement that can be computed again, grouped by paper. Press one to see what "
+    "is stated and what we compute."
 )
 SIZE = 30  # pixels, of a tile
 TILE = f"width:{SIZE - 2}px;height:{SIZE - 2}px;line-height:{SIZE - 2}px;text-align:center;"

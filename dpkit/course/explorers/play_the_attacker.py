@@ -31,8 +31,6 @@ BUTTONS = {
     "Pass": "No guess in this round",
     "New game": "Other rounds, from the first",
 }
-WORTH = 0.5  # of the true epsilon, that is asked for after the game
-TRIALS = tuple(k * 10**power for power in range(1, 9) for k in (1, 2, 5))  # rounds
 HEADINGS = ("what", "value", "note")
 COLOURS: dict[str, str] = dict(
     zip((OUT, IN), plots.COLOURS, strict=False)
@@ -107,8 +105,7 @@ class PlayTheAttacker(Explorer):
         """The rounds up to the present one, the scores, and what they prove.
 
         `intervals` holds, after each round played, the ends of your epsilon's interval, `ceiling`
-        the epsilon of as many right guesses; `needed` is the number of rounds after which the best
-        attacker proves half the true epsilon, None above a billion.
+        the epsilon of as many right guesses.
 
         Args:
             noise_multiplier: standard deviation of the noise; one record changes the count by 1.
@@ -143,7 +140,6 @@ class PlayTheAttacker(Explorer):
             ],
             "ceiling": [interval(Score(n, 0, 0))[0] for n in range(1, ROUNDS + 1)],
             "true": true_epsilon(noise_multiplier),
-            "needed": needed(noise_multiplier),
         }
 
     def says(self, result: Result) -> str:
@@ -262,28 +258,6 @@ def true_epsilon(noise_multiplier: float) -> Guarantee:
     return gdp.epsilon([Release(Gaussian(noise_multiplier))], delta=DELTA)
 
 
-@lru_cache(64)
-def needed(noise_multiplier: float) -> int | None:
-    """Rounds until the best threshold proves half the true epsilon, at its mean counts.
-
-    Clopper-Pearson limits of both error rates, each with half the error, at the best threshold for
-    that many rounds, as if it were known. None where a billion are too few.
-    """
-    goal = WORTH * true_epsilon(noise_multiplier).epsilon
-    tails = np.linspace(
-        -1, 6, 141
-    )  # thresholds, in standard deviations above the count without
-    alarms, found = ndtr(-tails), ndtr(1 / noise_multiplier - tails)
-    error = (1 - CONFIDENCE) / 2
-    for rounds in TRIALS:
-        each = rounds / 2
-        low = betaincinv(each * found, each * (1 - found) + 1, error)
-        high = betaincinv(each * alarms + 1, each * (1 - alarms), 1 - error)
-        if np.log(np.maximum(low - DELTA, 1e-300) / high).max() >= goal:
-            return rounds
-    return None
-
-
 def _told(found: Score) -> str:
     return f"{found.right} of {found.guessed} right" if found.guessed else "no guess yet"
 
@@ -319,17 +293,15 @@ def _yours(result: Result) -> tuple[str, str]:
 
 
 def _lesson(result: Result) -> str:
-    """The most that twenty rounds can show, and the number of rounds needed."""
+    """The most that twenty rounds can show, and what more rounds can."""
     most, true = result["ceiling"][-1], result["true"].epsilon
     by_chance = _odds(result["chance"])
-    needed = result["needed"]
-    rounds = "more than a billion" if needed is None else f"about {needed:,}"
     return (
         f"Twenty right guesses of twenty would prove epsilon >= {at_least(most)}, no more, "
         f"however weak the noise. Guessing in every round, even the best attacker's share of right "
         f"ones, {100 * result['chance']:.1f} %, comes to epsilon {by_chance:.2f} in the long run; "
         f"an attacker who accuses only at extreme numbers gets nearer to {at_most(true)}, but "
-        f"needs {rounds} rounds for half of it."
+        f"needs far more rounds."
     )
 
 

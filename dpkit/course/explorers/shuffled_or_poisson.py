@@ -30,7 +30,9 @@ WORST = (
 )
 
 
-OTHERS_TOO = "Five ways to draw the batches of a run are compared by python -m dpkit epsilon --sampling."
+OTHERS_TOO = (
+    "For five ways to draw the batches of any run: python -m dpkit epsilon --sampling."
+)
 
 
 class DrawnBatches(NamedTuple):
