@@ -50,9 +50,9 @@ INTRODUCTION = (
     "Each tile is a statement that can be computed again, grouped by paper. Press one to see what "
     "is stated and what we compute."
 )
-SIZE = 30  # pixels, of a tile
+SIZE = 26  # pixels, of a tile
 TILE = f"width:{SIZE - 2}px;height:{SIZE - 2}px;line-height:{SIZE - 2}px;text-align:center;"
-TILE += "border-radius:3px;font-weight:bold;font-size:15px;"
+TILE += "border-radius:3px;font-weight:bold;font-size:13px;"
 FRAME = (
     "max-width:940px;padding:8px 16px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
 )
@@ -216,7 +216,7 @@ class Tiles(widgets.VBox):
                 button_color=look.tile,
                 text_color=look.ink,
                 font_weight="bold",
-                font_size="15px",
+                font_size="13px",
             )
             for verdict, look in LOOKS.items()
         }
@@ -297,7 +297,7 @@ def heading(paper: ModuleType, found: Sequence[Verdict]) -> str:
     name, _, authors = paper.TITLE.partition(" (")
     below = f"{escape(authors.removesuffix(')'))}<br>{counted(found)}"
     small = f"<span style='font-size:85%'>{below}</span>"
-    return f"<div style='line-height:1.35'><b>{escape(name)}</b><br>{small}</div>"
+    return f"<div style='line-height:1.3'><b>{escape(name)}</b> {small}</div>"
 
 
 class Card(Table):

@@ -30,11 +30,12 @@ WIDTH = 960  # CSS pixels, of a picture and of all above it
 OPENS = "as it opens"
 ASK = "<p role='status'>Your guess? Then press <b>Show</b>.</p>"
 LATER = "when nothing moves"  # in a table, in place of what `late` adds
-LARGE = "font-size:1.3em;line-height:1.35;font-weight:600;margin:6px 0 2px;min-height:1.35em"
+LARGE = "font-size:1.2em;line-height:1.35;font-weight:600;margin:6px 0 2px;min-height:1.35em"
 TABLE = "overflow-x:auto;line-height:1.45"
 POWER = re.compile(r"\d[\d.]*e-\d+")  # broken at its hyphen by browsers
 UNBROKEN = r"<span style='white-space:nowrap'>\g<0></span>"
-COLUMNS = "repeat(auto-fill, minmax(min(100%, 300px), 1fr))"
+COLUMNS = "repeat(auto-fill, minmax(min(100%, 400px), 1fr))"
+CELL = re.compile(r"(?<=<t[dh] style=')")  # tables of numbers need some air
 
 Result = dict[str, Any]  # of `compute`, by name
 
@@ -77,7 +78,9 @@ class Explorer(widgets.VBox):
         self.result: Result | None = None
         self._opens = {name: one.value for name, one in self.values.items()}
         self._make_toolbar()
-        block = widgets.Layout(grid_template_columns=COLUMNS, grid_gap="0 28px", width="100%")
+        block = widgets.Layout(
+            grid_template_columns=COLUMNS, grid_gap="0 28px", padding="0 6px 0 0"
+        )
         whole = widgets.Layout(width="100%", max_width=f"{WIDTH}px", overflow="visible")
         super().__init__(
             (
@@ -254,6 +257,7 @@ class Explorer(widgets.VBox):
     def _tell(self, result: Result) -> None:
         try:
             told, said = self.table(result).html(folded=True), self.says(result)
+            told = CELL.sub("padding:1px 18px 1px 0;", told)
         except Exception as error:
             self._refuse(error)
             return

@@ -97,7 +97,8 @@ class PlayTheAttacker(Explorer):
         ]
         for button in self.buttons:
             button.on_click(self._pressed)
-        super().__init__(widgets.HBox(self.buttons))
+        wrapped = widgets.Layout(flex_flow="row wrap")
+        super().__init__(widgets.HBox(self.buttons, layout=wrapped))
         self.values["guesses"].disabled = True
 
     @staticmethod

@@ -12,7 +12,7 @@ from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers.dp_cgan import claims
 from dpkit.papers.dp_cgan.settings import SETTINGS
 
-HEADINGS = ("correction", "because", "epsilon with it and those above")
+HEADINGS = ("correction", "because", "epsilon")
 CLAIMED, DELTA = SETTINGS.target_epsilon, SETTINGS.target_delta
 LEAST_SHOWN = 5.0
 METHOD = (

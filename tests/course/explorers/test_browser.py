@@ -1,4 +1,4 @@
-"""Every explorer in a real JupyterLab: its numbers are those of `compute`, before a move, after keys
+"""Every explorer in a real JupyterLab: its numbers are those of `compute` as it opens, after keys
 and after typing; nothing is cut off on a desk's or a phone's screen. How long they take:
 tests/benchmarks/explorers.py.
 """
@@ -108,7 +108,7 @@ def test_nothing_is_cut_off_on_a_desk_or_a_phone(page, tmp_path):
         for title, box in lab.explorers(page).items():
             assert box.evaluate(CUT_OFF) == [], f"{title} at {width} pixels"
             tall = int(box.bounding_box()["height"])
-            assert tall < 2200, f"{title} at {width} pixels"
+            assert tall < 2500, f"{title} at {width} pixels"
             page.set_viewport_size({"width": width, "height": tall + 300})
             box.screenshot(path=tmp_path / f"{width} {title.strip('?')}.png")
             page.set_viewport_size({"width": width, "height": height})
