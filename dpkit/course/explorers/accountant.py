@@ -53,11 +53,11 @@ class Accountant(Explorer):
     title = "What does this run cost?"
     controls: ClassVar = (
         Control("find", choice, EPSILON, FIND, "find", "What to compute from all others"),
+        *run_controls(1.1, 10_000),
         Control(
             *("target_epsilon", RoundSlider, 2.0, (0.1, 30), "target epsilon"),
             "The budget, in nats, where something else is found",
         ),
-        *run_controls(1.1, 10_000),
         DELTA,
     )
     presets: ClassVar = {

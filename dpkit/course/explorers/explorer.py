@@ -31,7 +31,7 @@ OPENS = "as it opens"
 ASK = "<p role='status'>Your guess? Then press <b>Show</b>.</p>"
 LATER = "when nothing moves"  # in a table, in place of what `late` adds
 LARGE = "font-size:1.2em;line-height:1.35;font-weight:600;margin:6px 0 2px;min-height:1.35em"
-TABLE = "overflow-x:auto;line-height:1.45"
+TABLE = "overflow-x:auto;line-height:1.45;font-size:clamp(11px,3vw,13px)"
 POWER = re.compile(r"\d[\d.]*e-\d+")  # broken at its hyphen by browsers
 UNBROKEN = r"<span style='white-space:nowrap'>\g<0></span>"
 COLUMNS = "repeat(auto-fill, minmax(min(100%, 400px), 1fr))"
@@ -68,7 +68,8 @@ class Explorer(widgets.VBox):
         self.values: dict[str, Any] = {one.name: one.widget() for one in made}
         self.sentence, self.numbers, self.words = (widgets.HTML() for _ in range(3))
         self.picture = widgets.Image(
-            format="png", layout=widgets.Layout(width="100%", max_width=f"{WIDTH}px")
+            format="png",
+            layout=widgets.Layout(width="100%", max_width=f"{WIDTH}px", margin="0"),
         )
         self._waiting: asyncio.TimerHandle | None = None
         self._held = False  # while several values are set
@@ -257,7 +258,7 @@ class Explorer(widgets.VBox):
     def _tell(self, result: Result) -> None:
         try:
             told, said = self.table(result).html(folded=True), self.says(result)
-            told = CELL.sub("padding:1px 18px 1px 0;", told)
+            told = CELL.sub("padding:1px clamp(4px,1.5vw,18px) 1px 0;", told)
         except Exception as error:
             self._refuse(error)
             return

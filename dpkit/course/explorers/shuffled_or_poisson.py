@@ -21,7 +21,7 @@ OTHERS, HOLDS = "0.6", plots.COLOURS[1]
 ROOM: Any = {"left": 0.065, "right": 0.985, "bottom": 0.15, "top": 0.8, "wspace": 0.24}
 POINTS = 4001  # of the integral over the largest of the other sums
 TIMES = np.arange(5)  # that a record is drawn in a pass, and more is rare
-HEADINGS = ("batches of the pass", "epsilon", "adjacency", "what it is")
+HEADINGS = ("batches of the pass", "epsilon", "what it is")
 WORST = (
     "Shuffled: all other gradients are -C, so that each sum is -C times the batch size, but one: "
     "the record's own gradient is C, and its place is left empty in the other data set. Poisson: "
@@ -107,13 +107,13 @@ class ShuffledOrPoisson(Explorer):
     def table(self, result: Result) -> Table:
         """The bounds of each way, and how often the largest sum gives the record away."""
         low, high = result["shuffled"]
-        share, empty = f"{100 * result['found']:.3g} %", "left out in place"
-        known = "one Gaussian release: the batch is known"
+        share, empty = f"{100 * result['found']:.3g} %", "left out in place; "
+        known = f"{empty}one Gaussian release: the batch is known"
         rows = [
-            ("Poisson", interval(*result["poisson"]), "add-remove", "certified by PLD"),
-            ("shuffled", f"at least {at_least(low)}", empty, "Chua et al. 2024"),
-            ("shuffled", f"at most {at_most(high)}", empty, known),
-            ("largest sum is the record's", share, "", "of all draws, shuffled"),
+            ("Poisson", interval(*result["poisson"]), "add-remove; certified by PLD"),
+            ("shuffled", f"at least {at_least(low)}", f"{empty}Chua et al. 2024"),
+            ("shuffled", f"at most {at_most(high)}", known),
+            ("largest sum is the record's", share, "of all draws, shuffled"),
         ]
         note = f"{result['batches']:,} batches, one pass, delta {short(result['delta'])}."
         return Table(HEADINGS, rows, (note, WORST, OTHERS_TOO))

@@ -19,7 +19,7 @@ from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.privacy import pld, rdp, tradeoff
 from dpkit.privacy.mechanisms import Floats
 
-PAIRS = 13  # (epsilon, delta) pairs whose lines bound the curve from below
+PAIRS = 10  # (epsilon, delta) pairs whose lines bound the curve from below
 TAIL = 1e-5  # the largest epsilon that is asked has about this delta
 LEAST_ALPHA = 1e-4  # of the slider: lines steeper than its inverse say nothing
 GAP = 0.01  # relative, of each delta

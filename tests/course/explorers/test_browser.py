@@ -1,5 +1,5 @@
-"""Every explorer in a real JupyterLab: its numbers are those of `compute` as it opens, after keys
-and after typing; nothing is cut off on a desk's or a phone's screen. How long they take:
+"""Every explorer in a real JupyterLab: its numbers are those of `compute` as it opens, after a key
+and after typing; nothing is cut off on a desk's or a phone's screen. Times:
 tests/benchmarks/explorers.py.
 """
 
