@@ -31,7 +31,9 @@ MEANINGS = {  # a name that has one of these words is drawn in its colour, in ev
 }
 LINE_OF_TEXT = 15.0  # pixels
 FEW = 5  # intervals between ticks, at most
-MESSAGE = re.compile(r"(.*?[.!?](?=\s|$)|.*)\s*(.*)", re.DOTALL)  # the first sentence, the rest
+MESSAGE = re.compile(
+    r"(.*?[.!?](?=\s|$)|.*)\s*(.*)", re.DOTALL
+)  # the first sentence, the rest
 SHARP = 192  # dots an inch, where a notebook shows a picture
 # behind words on lines
 LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}

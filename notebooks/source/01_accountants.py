@@ -15,7 +15,7 @@
 # - say what three accountants look at, and why each of their epsilons holds
 # - judge an epsilon that somebody else reports
 #
-# - **Time** 20 seconds to run on one core, 35 minutes to read
+# - **Time** 10 seconds to run on one core, 35 minutes to read
 # - **Memory** 220 MB
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set, no download, no GPU
 # - **Sources** Mironov 2017; Mironov, Talwar, Zhang 2019; Balle et al. 2020; Asoodeh et al. 2021; Zhu, Dong, Wang 2022
@@ -188,7 +188,7 @@ for name, found in (("classic", hand_classic), ("improved", hand_improved)):
 # $1 - e^{\varepsilon - L}$. If we keep the weight, Markov's bound shrinks by a factor: the largest value of
 # $(1 - e^{-x})\,e^{-(\alpha-1)x}$ over $x = L - \varepsilon$.
 
-# %% tags=["lab1"]
+# %%
 x, order = np.linspace(0, 2, 200_001), 8
 largest = ((1 - np.exp(-x)) * np.exp(-(order - 1) * x)).max()
 formula = (1 - 1 / order) ** (order - 1) / order
@@ -196,12 +196,12 @@ assert abs(largest / formula - 1) < 1e-9
 less = -np.log(largest) / (order - 1)
 print(f"order {order}: delta times {largest:.4f}, epsilon less {less:.4f}")
 
-# %% [markdown] tags=["lab1"]
+# %% [markdown]
 # That, and a slightly lower best order, is the difference between 3.01 and 2.60. Can the same curve give an even
 # smaller epsilon? The best that can be proven from any *one* order is known (Asoodeh et al. 2021). To four digits
 # it is the same here:
 
-# %% tags=["lab1"]
+# %%
 optimal = rdp.epsilon(run, delta=delta, conversion="optimal")
 for answer in (classic, improved, optimal):
     print(f"{answer.epsilon:.4f}  {answer.method}")

@@ -161,7 +161,7 @@ for noise in (0.0, 10.0, -1e6):
     (slope,) = torch.autograd.grad(loss + noise, w, retain_graph=True)
     print(f"noise {noise:12,.0f}: loss {(loss + noise).item():12,.0f}, gradient {slope.tolist()}")
 
-# %% [markdown] tags=["lab1"]
+# %% [markdown]
 # ## 3. Could it have been meant otherwise?
 #
 # There are two other readings of the method:
@@ -173,7 +173,7 @@ for noise in (0.0, 10.0, -1e6):
 #
 # Both do change the weights:
 
-# %% tags=["lab1"]
+# %%
 readings = {"multiplicative": (paper.MULTIPLICATIVE, paper.multiplicative_step),
             "output error (eq. 9)": (paper.OUTPUT_ERROR, paper.output_error_step)}
 for name, (settings, step) in readings.items():
@@ -181,7 +181,7 @@ for name, (settings, step) in readings.items():
     apart = (weights(gan) - weights(quiet_gan)).abs().max().item()
     print(f"{name:21} moves a weight by up to {apart:.3f} away from the run without noise")
 
-# %% [markdown] tags=["lab1"]
+# %% [markdown]
 # Do they protect? A random multiple of a vector still points along the vector. And the gradient of a linear layer is a
 # sum of (error of record $i$) x (input of record $i$). Whatever happens to the errors, the rows of the first layer's
 # gradient are combinations of its inputs: *the private images themselves* and the generated ones.
@@ -189,7 +189,7 @@ for name, (settings, step) in readings.items():
 # To compare, add a third way that does bound each record: clip every gradient, then add noise to every coordinate.
 
 
-# %% tags=["lab1"]
+# %%
 def released(settings, step, batch=16):
     """The gradient that one step hands to the optimiser: first layer (256, 794), its images."""
     gan = paper.new_gan(settings, seed=1, device=cpu)
@@ -198,7 +198,7 @@ def released(settings, step, batch=16):
     return next(gan.discriminator.parameters()).grad[:, :784]
 
 
-# %% tags=["lab1"]
+# %%
 from dpkit.papers.rdp_gan.repaired import repaired
 
 mended = replace(paper.SMALL, noise=repaired("digits", target_epsilon=5.0, public_size=60_000).noise)
@@ -210,7 +210,7 @@ for name, gradient in gradients.items():
     rank = torch.linalg.matrix_rank(gradient, rtol=1e-9).item()
     print(f"{name:21} cosine with the true gradient {cosine:+.4f}, rank {rank} of 256")
 
-# %% [markdown] tags=["lab1"]
+# %% [markdown]
 # The first two release the true direction, up to a sign. Eq. 9's gradient points elsewhere, but its rank is at most
 # 80: it lies in the span of 16 real and 64 generated images. Noise on all coordinates has rank 256.
 #
@@ -218,7 +218,7 @@ for name, gradient in gradients.items():
 # was not in it is not. How much of an image is left once every such combination is taken away?
 
 
-# %% tags=["lab1"]
+# %%
 def left(gradient):
     """The share of each of 32 images that is no combination of the gradient's rows."""
     rank = torch.linalg.matrix_rank(gradient, rtol=1e-9)
@@ -227,14 +227,14 @@ def left(gradient):
     return (images - images @ basis @ basis.T).norm(dim=1) / images.norm(dim=1)
 
 
-# %% tags=["lab1"]
+# %%
 shares = {name: left(gradients[name]) for name in ("output error (eq. 9)", "repaired")}
 assert shares["output error (eq. 9)"][:16].max() < 1e-9
 for name, share in shares.items():
     print(f"{name:21} others: {share[16:].min():.2f} to {share[16:].max():.2f}")
 print(f"{'repaired':21} in the batch: {shares['repaired'][:16].min():.2f} to {shares['repaired'][:16].max():.2f}")
 
-# %% tags=["hide-input", "lab1"]
+# %% tags=["hide-input"]
 figure, axes = plots.figure(width=8.4, height=3.0, panels=2)
 for ax, (name, share) in zip(axes, shares.items(), strict=True):
     for who, colour, of in (("in the batch", "0", slice(0, 16)), ("not in it", "0.6", slice(16, 32))):
@@ -245,7 +245,7 @@ axes[0].legend(frameon=False, loc="upper left")
 plots.picture(figure, "Eq. 9's gradient gives every image of the batch away; the repaired one tells none apart. Left: "
               "of the 16 in the batch less than 1e-9 is left. Right: members and others look alike.")
 
-# %% [markdown] tags=["lab1"]
+# %% [markdown]
 # Every member is found, and nobody else is accused. To hide a record, noise must reach every direction, not only those
 # that the batch spans. The repaired gradient does that, and a clip bounds what one record adds to it. Its epsilon
 # follows from the accountants of [01_accountants](01_accountants.ipynb).

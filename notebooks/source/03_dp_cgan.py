@@ -252,18 +252,18 @@ for name, settings in (("as published", paper.SETTINGS), ("repaired", paper.REPA
         f"{name:13} one record moves {moved:.2f}; noise {settings.noise_std:.3f} is {ratio:.2f} times that"
     )
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # ## 4. Train it
 #
 # The loop yields one record per step, and stops before the step that would overspend the budget. (A record describes
 # private data, so it must not be published.)
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "lab2"]
 from dpkit.course.memory_guard import require
 
 require(200, what="this training")  # MB: a sentence instead of a kernel that dies
 
-# %%
+# %% tags=["lab2"]
 from tqdm.auto import tqdm
 
 rng = generator_on(cpu, reproducible_seed=0)
@@ -275,11 +275,11 @@ for record in records[:: len(records) // 5]:
         f"  clipped {record.clipped:.0%}"
     )
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Batches differ in size because they are Poisson samples: every record enters each one independently, as the
 # accountant's formula assumes. `SMALL` has none of section 3's mistakes, so its steps have a price:
 
-# %%
+# %% tags=["lab2"]
 from dpkit.privacy import rdp
 
 spent = rdp.epsilon(paper.SMALL.ledger(public_size=1437, steps=len(records)), delta=1e-5)
@@ -362,7 +362,7 @@ from dpkit.course.explorers import RepairIt
 RepairIt()
 
 # %% tags=["fragment", "lab2"]
-counted = RepairIt.compute(**dict.fromkeys(RepairIt.controls, True))["along"]
+counted = RepairIt.compute(**RepairIt.presets["all five"])["along"]
 for correction, epsilon in counted.items():
     print(f"with {correction:10} epsilon {epsilon:8,.4g}")
 
@@ -433,7 +433,7 @@ for name, settings in {"published": paper.SETTINGS, "repaired": paper.REPAIRED}.
 turn.clipped_sum.check(...)
 
 
-# %%
+# %% tags=["lab2"]
 turn.sheet.quiz()
 
 # %% [markdown] tags=["slide", "lab2"]

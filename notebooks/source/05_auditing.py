@@ -173,7 +173,7 @@ found = [
 print(f"above 0 in {sum(e > 0 for e in found)} of 200 repetitions")
 print(f"the count: {bounds.clopper_pearson(absent, present, rng=rng, **asked).epsilon:.2f} of 4.38")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # ## 3. How much can an attack show at all?
 #
 # Even 10,000 draws without a single false positive leave a limit of 4/10,000. So $n$ draws show little more
@@ -181,7 +181,7 @@ print(f"the count: {bounds.clopper_pearson(absent, present, rng=rng, **asked).ep
 # The last bound assumes that the whole trade-off curve is a Gaussian one. That is right here and nearly right
 # for many small steps; it is an assumption, and the result says so.
 
-# %%
+# %% tags=["lab2"]
 from dpkit.privacy import calibrate
 
 deviations = {}
@@ -190,7 +190,7 @@ for epsilon in (1, 4, 8):
     deviations[epsilon] = 1 / noise
 print({epsilon: round(mu, 3) for epsilon, mu in deviations.items()})
 
-# %%
+# %% tags=["lab2"]
 from dpkit.common.show import tabled
 
 rows = []
@@ -202,15 +202,15 @@ for size in (1_000, 10_000, 100_000):
 columns = ["draws a world", "true epsilon", "Clopper-Pearson", "both rates jointly", "if Gaussian"]
 tabled(rows, columns, digits=1)
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Remember this table when you read an audit: **a small measured epsilon is weak evidence of privacy**. From
 # 1,000 draws, a release with epsilon 8 measures less than 3. A measured epsilon *above* the claim, however,
 # refutes it.
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Now you are the attacker, for twenty rounds:
 
-# %% tags=["explorer"]
+# %% tags=["explorer", "lab2"]
 from dpkit.course.explorers import PlayTheAttacker
 
 PlayTheAttacker()
@@ -449,7 +449,7 @@ turn.forty_of_a_hundred.check(...)
 # %%
 turn.draws.check(...)
 
-# %%
+# %% tags=["lab2"]
 turn.sheet.quiz()
 
 # %% [markdown] tags=["slide", "lab2"]

@@ -130,7 +130,7 @@ card("ledger/dp-kernel-noise-on-loss")
 # %%
 turn.penalty_after_noise.check(...)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown] tags=["slide", "lab2"]
 # ## 3. Sampling: are batches drawn as they are charged?
 #
 # > **Ask:** find the loader. Does every record enter every batch by a coin of its own (Poisson), or are records
@@ -140,7 +140,7 @@ turn.penalty_after_noise.check(...)
 # batches. Take the worst case, in which all other gradients point away from the record's. An attacker looks at
 # the largest of the $T$ noisy sums.
 
-# %%
+# %% tags=["lab2"]
 T, runs, noise = 100, 5_000, 0.4
 
 
@@ -154,7 +154,7 @@ first = np.eye(T)[0]  # shuffled: one other record a batch, but in the first, wh
 dealt = largest(first - 1.0, first)
 tossed = largest(-rng.poisson(1.0, (runs, T)), rng.random((runs, T)) < 1 / T)
 
-# %% tags=["hide-input", "fragment"]
+# %% tags=["hide-input", "fragment", "lab2"]
 from dpkit.common import plots
 
 drawn, axes = plots.figure(height=2.6, panels=2)
@@ -166,19 +166,19 @@ axes[0].legend(fontsize=8, frameon=False)
 plots.picture(drawn, "A shuffled epoch gives the record away; Poisson's coins hide it. The same noise, 0.4 clip norms, "
               "and the same mean size of a batch.")
 
-# %%
+# %% tags=["lab2"]
 for name, (without, with_it) in {"shuffled": dealt, "Poisson": tossed}.items():
     shares = np.mean(without > 0.7), np.mean(with_it > 0.7)
     print(f"{name:8} above 0.7: {shares[0]:.2f} of runs without the record, {shares[1]:.2f} with it")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # With the record, one shuffled sum stands out by 2; without it, by 1. Chua and others proved in 2024 what that
 # costs:
 
-# %%
+# %% tags=["lab2"]
 card("ledger/shuffled-chua")
 
-# %% [markdown]
+# %% [markdown] tags=["lab2"]
 # Batches of a fixed size, drawn anew for each step, are a third way. There neighbours differ in a record that
 # is replaced, and a replaced record moves the sum by $2C$: `WithoutReplacementGaussian` prices it.
 

@@ -3,7 +3,7 @@
 `make labs` writes build/labs/lab1.ipynb and lab2.ipynb, without outputs, and build/labs/teacher.md:
 the minutes of each part, and the exercises with their solutions. Minutes are those of one careful
 reading: 180 words or 15 lines of code, half a minute a figure or a table, 20 seconds a formula, 1.5
-minutes a guess or choice, 3 a number, 5 a function.
+minutes a guess or choice, 3 a number or an explorer, 5 a function.
 """
 
 import io
@@ -45,6 +45,7 @@ class Part(NamedTuple):
                 read += 0.5 * ("\n|" in cell.source)
             elif not {"hide-input", "guessed"} & set(tags(cell)):
                 read += len([line for line in cell.source.splitlines() if line.strip()]) / 15
+            read += 3 * ("dpkit.course.explorers import" in cell.source and "()" in cell.source)
             shown = [key for out in cell.get("outputs", ()) for key in out.get("data", ())]
             read += 0.5 * ("image/png" in shown or "text/html" in shown)
         return read + sum(

@@ -72,10 +72,12 @@ def test_a_header_or_row_that_is_missing_is_named():
 @pytest.fixture
 def checkout(tiny: pairs.Pair, tmp_path: Path) -> tuple[pairs.Pair, Path]:
     """A copy of the small pair with a README."""
-    source, stored = (Path(shutil.copy(path, tmp_path)) for path in tiny)
+    (tmp_path / "source").mkdir()
+    pair = pairs.pair_of(Path(shutil.copy(tiny.source, tmp_path / "source")))
+    shutil.copy(tiny.stored, pair.stored)
     readme = tmp_path / "README.md"
     readme.write_text(README)
-    return pairs.Pair(source, stored), readme
+    return pair, readme
 
 
 def took(monkeypatch: pytest.MonkeyPatch, seconds: float, megabytes: float) -> list[Path]:

@@ -45,7 +45,7 @@ shuffled = sheet.choice(
         "no upper bound any more.": "One shuffled pass can cost more than a Poisson pass.",
         "infinite.": "Whole passes have a price: finite, but larger.",
     },
-    "Explorer 6: compare the two epsilons.",
+    "ShuffledOrPoisson: compare the two epsilons.",
 )
 
 

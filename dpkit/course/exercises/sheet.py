@@ -180,7 +180,8 @@ class Function(Exercise):
         """Compare on all examples; name the first that it misses."""
         if not callable(answer):
             return Judgement(
-                False, f"A function is asked for, without brackets; got {reprlib.repr(answer)}."
+                False,
+                f"A function is asked for, without brackets; got {reprlib.repr(answer)}.",
             )
         for example in self.examples:
             shown = ", ".join(map(_short, example))
