@@ -15,7 +15,7 @@
 # - attack it, and say how far any attacker can get
 # - compute the epsilon of a whole training run, and the noise that a budget needs
 #
-# - **Time** 5 seconds to run on one core, 25 minutes to read
+# - **Time** 5 seconds to run on one core, 25 minutes to read, 20 for its exercises
 # - **Memory** 160 MB
 # - **Needs** nothing: no data set, no download, no GPU
 # - **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 2.13

@@ -15,7 +15,7 @@
 # - say what three accountants look at, and why each of their epsilons holds
 # - judge an epsilon that somebody else reports
 #
-# - **Time** 10 seconds to run on one core, 35 minutes to read
+# - **Time** 10 seconds to run on one core, 40 minutes to read, 10 for its exercises
 # - **Memory** 220 MB
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set, no download, no GPU
 # - **Sources** Mironov 2017; Mironov, Talwar, Zhang 2019; Balle et al. 2020; Asoodeh et al. 2021; Zhu, Dong, Wang 2022

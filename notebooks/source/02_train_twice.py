@@ -15,7 +15,7 @@
 # - say why noise on the value of a loss leaves every gradient as it is
 # - find every image of a batch in a gradient whose noise stays within the batch's span
 #
-# - **Time** 20 seconds to run on one core, 20 minutes to read
+# - **Time** 20 seconds to run on one core, 15 minutes to read, 15 for its exercises
 # - **Memory** 630 MB
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set: the digits come with scikit-learn
 # - **Sources** Ma, Li, Ding, Liu, Wei, Weng and Poor, arXiv:2007.02056, 2020 (RDP-GAN), and their public code

@@ -15,7 +15,7 @@
 # - compute how far one record can move a sum, for the clipping that the code has;
 # - tell apart what is claimed, what is proven and what an attack measures.
 #
-# - **Time** 60 seconds to run on two cores, 40 minutes to read
+# - **Time** 60 seconds to run on two cores, 40 minutes to read, 10 for its exercises
 # - **Memory** 680 MB
 # - **Needs** [00_start_here](00_start_here.ipynb) (*sensitivity*, *noise multiplier*) and
 #   [01_accountants](01_accountants.ipynb) (*RDP*, *PLD*); no download, no GPU
@@ -61,7 +61,6 @@ diagrams.gan()
 # scikit-learn's digits, enlarged to MNIST's 28 x 28.
 
 # %% tags=["lab2"]
-import numpy as np
 import torch
 
 from dpkit import datasets
@@ -327,7 +326,7 @@ def drawn_at(noise):
 # %% tags=["fragment"]
 from dpkit.common import plots
 
-own = {"digits": few.images[[np.flatnonzero(few.target == k)[0] for k in range(10)]] / 16}
+own = {"digits": few.images[[list(few.target).index(k) for k in range(10)]] / 16}
 for epsilon in (2, 8, 50):
     noise = calibrate.noise_multiplier(epsilon, sample_rate=256 / 1437, steps=600, delta=1e-5)
     own[f"epsilon {epsilon}, noise {noise:.2f}"] = drawn_at(noise)
@@ -402,6 +401,8 @@ audits("dp_cgan")
 # an attacker who knows only how often each label occurs.
 
 # %% tags=["fragment", "lab2"]
+import numpy as np
+
 from dpkit.papers.dp_cgan.attacks import of_step
 
 for name, settings in {"published": paper.SETTINGS, "repaired": paper.REPAIRED}.items():

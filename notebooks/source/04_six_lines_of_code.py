@@ -15,7 +15,7 @@
 # - compute how far one record moves what the line releases, and the epsilon that follows;
 # - set what was claimed against what is proven and what an attack measures.
 #
-# - **Time** 20 seconds to run on one core, 40 minutes to read
+# - **Time** 20 seconds to run on one core, 40 minutes to read, 20 for its exercises
 # - **Memory** 630 MB
 # - **Needs** [00_start_here](00_start_here.ipynb) and [03_dp_cgan](03_dp_cgan.ipynb); no data set, no download, no GPU
 # - **Sources** Schwabedal, Michel and Riontino, arXiv:2005.00783, 2020, section 3.1, and the public code that each

@@ -15,7 +15,7 @@
 # - find out by attack whether a step of training protects a record as charged
 # - say what a small measured epsilon shows, and what it does not
 #
-# - **Time** 25 seconds to run on two cores, 35 minutes to read
+# - **Time** 25 seconds to run on two cores, 30 minutes to read, 15 for its exercises
 # - **Memory** 600 MB
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set, no download, no GPU
 # - **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr,

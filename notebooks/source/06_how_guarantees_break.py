@@ -15,7 +15,7 @@
 # - compute what a slip costs: the epsilon that was charged, and the one that the same run has
 # - judge from a description whether a run is as private as it is charged
 #
-# - **Time** 10 seconds to run on one core, 35 minutes to read
+# - **Time** 10 seconds to run on one core, 25 minutes to read, 35 for its exercises
 # - **Memory** 250 MB
 # - **Needs** [01_accountants](01_accountants.ipynb); no data set, no download, no GPU
 # - **Sources** the public code and texts that each card names, read at the place it gives

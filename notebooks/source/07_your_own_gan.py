@@ -15,7 +15,7 @@
 # - state its guarantee in one sentence, and check the epsilon a second way
 # - release one file that others can price again, and say what must stay private
 #
-# - **Time** 30 seconds to run on two cores, 20 minutes to read
+# - **Time** 30 seconds to run on two cores, 15 minutes to read, 10 for its exercises
 # - **Memory** 600 MB
 # - **Needs** [00_start_here](00_start_here.ipynb); no download, no GPU; the pictures are scikit-learn's digits
 # - **Sources** DP-SGD: Abadi et al. 2016

@@ -15,7 +15,7 @@
 # - read a table of scores with its spread between seeds, and name the protocol behind it;
 # - say what a pilot run and further seeds cost, when all are published.
 #
-# - **Time** 30 seconds to run on one core, 30 minutes to read
+# - **Time** 30 seconds to run on one core, 15 minutes to read, 10 for its exercises
 # - **Memory** 430 MB
 # - **Needs** [03_dp_cgan](03_dp_cgan.ipynb), which takes the algorithm apart and repairs its charge; no download, no GPU
 # - **Sources** Torkzadehmahani, Kairouz and Paten, CVPR Workshops 2019, and their public code; our stored runs on MNIST

@@ -15,7 +15,7 @@
 # - say why $k$ groups of one batch cost as much as one group with noise smaller by $\sqrt k$
 # - find, in five lines of code, why a run costs more than its budget
 #
-# - **Time** 80 seconds to run on two cores, 35 minutes to read
+# - **Time** 80 seconds to run on two cores, 75 minutes to read, 15 for its exercises
 # - **Memory** 820 MB
 # - **Needs** [00_start_here](00_start_here.ipynb), [01_accountants](01_accountants.ipynb) and
 #   [03_dp_cgan](03_dp_cgan.ipynb); no data set, no download, no GPU

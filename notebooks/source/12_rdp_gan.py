@@ -15,7 +15,7 @@
 # - train its repaired method on census records with a proven epsilon, and calibrate a decaying noise for it
 # - tell a score that rewards a generator of one picture from a score that measures what can be learned
 #
-# - **Time** 120 seconds to run on two cores, 45 minutes to read
+# - **Time** 120 seconds to run on two cores, 65 minutes to read, 10 for its exercises
 # - **Memory** 930 MB
 # - **Needs** [02_train_twice](02_train_twice.ipynb) and [01_accountants](01_accountants.ipynb) (*RDP*, *PLD*); no data
 #   set: the digits come with scikit-learn, the census is simulated

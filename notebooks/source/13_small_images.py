@@ -15,7 +15,7 @@
 # - say when Adam forgets the clip norm, and find where it stops
 # - tell apart the epsilon that is charged for a run and the one that its batches cost, and read Figures 1 to 3 with both
 #
-# - **Time** 110 seconds to run on two cores, 30 minutes to read
+# - **Time** 110 seconds to run on two cores, 55 minutes to read, 10 for its exercises
 # - **Memory** 850 MB
 # - **Needs** [00_start_here](00_start_here.ipynb) and [01_accountants](01_accountants.ipynb); no data set, no
 #   download, no GPU

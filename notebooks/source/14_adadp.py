@@ -15,7 +15,7 @@
 # - find the one record that AdaDP's noise gives away, and say why no epsilon covers it
 # - tell apart what may steer the next step's noise and what may not, and compute when a repair runs away
 #
-# - **Time** 60 seconds to run on two cores, 30 minutes to read
+# - **Time** 60 seconds to run on two cores, 60 minutes to read, 15 for its exercises
 # - **Memory** 880 MB
 # - **Needs** [01_accountants](01_accountants.ipynb); the digits come with scikit-learn: no download, no GPU
 # - **Source** Xu, Shi, Liu, Zhao and Chen, "An Adaptive and Fast Convergent Approach to Differentially Private Deep Learning", INFOCOM 2020 (preprint 2019). It has no public code.

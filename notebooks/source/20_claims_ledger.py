@@ -15,7 +15,7 @@
 # - tell the four verdicts apart, and say what is missing where a claim cannot be checked
 # - find the line of code behind a claim that fails, and compute what it costs
 #
-# - **Time** 10 seconds to run on one core, 25 minutes to read
+# - **Time** 10 seconds to run on one core, 30 minutes to read, 10 for its exercises
 # - **Memory** 250 MB
 # - **Needs** [01_accountants](01_accountants.ipynb); no data, no download, no GPU
 # - **Sources** the five papers of [03_dp_cgan](03_dp_cgan.ipynb), [11_dpgan](11_dpgan.ipynb), [12_rdp_gan](12_rdp_gan.ipynb), [13_small_images](13_small_images.ipynb) and [14_adadp](14_adadp.ipynb), and what three of them say of earlier ones

@@ -15,7 +15,7 @@
 # - tell an approximation of epsilon from a bound, and refute one that is too small
 # - say which neighbours, batches and numbers an epsilon was proven for
 #
-# - **Time** 20 seconds to run on one core, 25 minutes to read
+# - **Time** 20 seconds to run on one core, 35 minutes to read, 15 for its exercises
 # - **Memory** 220 MB
 # - **Needs** [01_accountants](01_accountants.ipynb); no data, no download, no GPU
 # - **Sources** Balle et al. 2020; Dong, Roth, Su 2022; Bu et al. 2020; Dwork and Roth 2014; Balle and Wang 2018; Wang, Balle, Kasiviswanathan 2019; Balle, Barthe, Gaboardi 2018; Mironov 2012; Canonne, Kamath, Steinke 2020

@@ -15,7 +15,7 @@
 # - tell apart what four composition rules charge as steps go on
 # - find the noise, the steps or the batch that a budget allows
 #
-# - **Time** 30 seconds to run on one core, 30 minutes to read
+# - **Time** 30 seconds to run on one core, 25 minutes to read, 15 for its exercises
 # - **Memory** 220 MB
 # - **Needs** [01_accountants](01_accountants.ipynb); no data set, no download, no GPU
 # - **Sources** Mironov, Talwar, Zhang 2019; Dwork and Roth 2014; Kairouz, Oh, Viswanath 2015

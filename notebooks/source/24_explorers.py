@@ -15,7 +15,7 @@
 # - tell apart what is proven, what is estimated and what an attacker can show
 # - say why shuffled batches, noise that decays and a record in four tensors cost more than they seem to
 #
-# - **Time** 25 seconds to run on one core, 40 minutes to play
+# - **Time** 25 seconds to run on one core, 40 minutes to read, 10 for its exercises
 # - **Memory** 300 MB
 # - **Needs** nothing: no data set, no download, no GPU
 # - **Sources** the notebooks before this one, which explain every word used here

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import nbformat
 from execute import KERNELSPEC, LANGUAGE, write
 from nbformat import NotebookNode
-from pairs import NOTEBOOKS, Pair, pairs, read_source, read_stored, tags
+from pairs import NOTEBOOKS, Pair, pairs, read_stored, tags
 from questions import exercises_of
 from students import ANSWER
 
@@ -37,7 +37,12 @@ class Part(NamedTuple):
 
     @property
     def minutes(self) -> float:
-        """One careful reading."""
+        """To read it, and to answer its exercises."""
+        return self.reading + self.answering
+
+    @property
+    def reading(self) -> float:
+        """Minutes of one careful reading."""
         read = 0.0
         for cell in self.cells:
             if cell.cell_type == "markdown":
@@ -48,7 +53,14 @@ class Part(NamedTuple):
             read += 3 * ("dpkit.course.explorers import" in cell.source and "()" in cell.source)
             shown = [key for out in cell.get("outputs", ()) for key in out.get("data", ())]
             read += 0.5 * ("image/png" in shown or "text/html" in shown)
-        return read + sum(
+        return read
+
+    @property
+    def answering(self) -> float:
+        """Minutes of its exercises; half a minute a case to judge, ten for the homework."""
+        text = "\n".join(cell.source for cell in self.cells)
+        more = 15 * ("Cases(turn.CASES)" in text) + 10 * ("homework.draw(" in text)
+        return more + sum(
             1.5 if isinstance(one, Guess | Choice) else 5 if isinstance(one, Function) else 3
             for one in self.exercises
         )
@@ -58,16 +70,18 @@ def parts(lab: str) -> list[Part]:
     """The parts of a lab, in the notebooks' order."""
     found = []
     for pair in pairs():
-        cells = [cell for cell in read_stored(pair.stored).cells if lab in tags(cell)]
-        if cells:
-            text = "\n".join(cell.source for cell in cells)
-            found.append(Part(pair.source.stem, cells, exercises_of(text, imported(pair))))
+        part = part_of(pair, lab)
+        if part.cells:
+            found.append(part)
     return found
 
 
-def imported(pair: Pair) -> str:
-    """A source's text, which names its sheet of exercises."""
-    return "\n".join(cell.source for cell in read_source(pair.source).cells)
+def part_of(pair: Pair, lab: str = "") -> Part:
+    """What a lab takes from a notebook; all of it where no lab is named."""
+    every = read_stored(pair.stored).cells
+    cells = [cell for cell in every if not lab or lab in tags(cell)]
+    text, whole = ("\n".join(cell.source for cell in some) for some in (cells, every))
+    return Part(pair.source.stem, cells, exercises_of(text, whole))
 
 
 def lab_of(lab: str, *, outputs: bool = False) -> NotebookNode:
@@ -94,7 +108,7 @@ def plan() -> str:
     lines = []
     for lab, title in TITLES.items():
         rows = parts(lab)
-        lines += [f"### {lab.capitalize()}: {title}", "", "| part | minutes | exercises |"]
+        lines += [f"### Lab {lab[-1]}: {title}", "", "| part | minutes | exercises |"]
         lines += ["|---|---|---|"]
         for part in rows:
             asked = ", ".join(str(one.place) for one in part.exercises) or "none"

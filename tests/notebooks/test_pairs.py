@@ -4,12 +4,14 @@ JupyterLab opens a pair whichever file is newer: the .py's text with the stored 
 """
 
 import json
+import math
 import os
 import re
 import shutil
 from pathlib import Path
 
 import jupytext
+import labs
 import nbformat
 import pairs
 import pytest
@@ -17,6 +19,7 @@ import pytest
 REAL = pairs.pairs()
 EVERY = pytest.mark.parametrize("pair", REAL, ids=[pair.source.stem for pair in REAL])
 CHECKOUT = Path(__file__).resolve().parents[2]
+READ = re.compile(r"(\d+) minutes to read, (\d+) for its exercises")
 
 
 @EVERY
@@ -50,10 +53,17 @@ def test_a_notebook_says_what_one_learns_and_what_comes_next(pair: pairs.Pair):
 def test_the_course_takes_four_hours():
     course = [pairs.read_source(pair.source).cells for pair in REAL if pair.source.name[0] == "0"]
     words = [len(c.source.split()) for cells in course for c in cells if c.cell_type == "markdown"]
-    minutes = [re.findall(r"(\d+) minutes to read", cells[0].source) for cells in course]
-    print(sum(words), minutes)
+    minutes = [int(READ.findall(cells[0].source)[0][0]) for cells in course]
+    print(sum(words), sum(minutes))
     assert sum(words) <= 15_000
-    assert sum(int(number) for (number,) in minutes) <= 240
+    assert sum(minutes) <= 240
+
+
+@EVERY
+def test_the_minutes_of_a_header_are_counted(pair: pairs.Pair):
+    part = labs.part_of(pair)
+    wanted = [str(5 * math.ceil(minutes / 5)) for minutes in (part.reading, part.answering)]
+    assert READ.findall(part.cells[0].source) == [tuple(wanted)]
 
 
 def test_cells_out_of_order_or_not_run_are_caught(copied: pairs.Pair):

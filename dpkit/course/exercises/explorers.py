@@ -6,8 +6,10 @@ from dpkit.privacy import Release, SampledGaussian, pld
 sheet = Sheet("24_explorers")
 
 
-@sheet.guess(
-    because="Little noise costs more than in proportion: sampling hides a record less."
+@sheet.number(
+    "The Accountant: note its certified epsilon, then type 0.55 as the noise multiplier.",
+    because="Little noise costs more than in proportion: sampling hides a record less.",
+    tolerance=0.05,
 )
 def half_the_noise() -> float:
     """Noise multiplier 1.1, sample rate 0.01, 10,000 steps, delta 1e-5; then half the noise.

@@ -85,7 +85,7 @@ def test_a_claim_is_told_in_full(explorer):
         assert text in told
     assert "DP-CGAN" in told
     assert at_most(found.computed) in told
-    for line in (claim.code.was, claim.code.should, "03_dp_cgan.ipynb"):
+    for line in (claim.code.was, claim.code.should, "10_dp_cgan_tables.ipynb"):
         assert line in told
 
 
@@ -208,7 +208,7 @@ def test_a_card_is_that_of_a_claim_that_there_is(monkeypatch):
         card("dp_cgan/unheard-of")
     for paper in papers.PAPERS:  # its file name has a number in front, which the paper has to say
         assert (NOTEBOOKS / f"{paper.NOTEBOOK}.ipynb").exists()
-        assert paper.NOTEBOOK.endswith(paper.NAME)
+        assert paper.NAME in paper.NOTEBOOK
     assert "<a href" in card("dpgan/auto-grouping").html()
     monkeypatch.setenv("SERVER_SOFTWARE", "voila/0.5")  # serves one page alone
     assert "<a href" not in card("dpgan/auto-grouping").html()
