@@ -41,7 +41,7 @@ POINTS = 24  # step counts of the curve
 BAND = 4  # of them, certified
 REFUTED = "#B00020"  # what is below the certified lower bound
 HEADINGS = ("accountant", "epsilon", "at least", "what it is")
-ROOM: Any = {"left": 0.155, "right": 0.955, "bottom": 0.15, "top": 0.95, "wspace": 0.34}
+ROOM: Any = {"left": 0.2, "right": 0.94, "bottom": 0.17, "top": 0.95, "wspace": 0.45}
 
 
 class Accountant(Explorer):
@@ -187,7 +187,7 @@ class Accountant(Explorer):
 
     def draw(self, result: Result) -> plots.Picture:
         """Every accountant's epsilon on one axis; RDP by step, and certified pairs."""
-        figure, (left, right) = plots.figure(width=9.2, height=3.5, panels=2, **ROOM)
+        figure, (left, right) = plots.figure(width=7.2, height=3.1, panels=2, **ROOM)
         _draw_accountants(left, result)
         (one, steps), delta = result["run"], result["delta"]
         counts = sorted({max(round(steps * (i + 1) / POINTS), 1) for i in range(POINTS)})
@@ -263,7 +263,7 @@ def _draw_accountants(ax: Any, result: Result) -> None:
     top = 1.15 * max(finite, default=1.0) or 1.0
     ax.axvspan(0, lower, color=REFUTED, alpha=0.07, linewidth=0)
     ax.axvspan(lower, min(upper, top), color=colours["PLD"], alpha=0.3, linewidth=0)
-    ax.text(0.01 * top, len(rows) - 0.55, "refuted", fontsize=9, color=REFUTED)
+    ax.text(0.01 * top, len(rows) - 0.55, "refuted", color=REFUTED)
     for place, (name, value, _, _) in enumerate(rows):
         colour, sign = colours[name], "o"
         if name == "GDP" and value < lower:
@@ -271,7 +271,7 @@ def _draw_accountants(ax: Any, result: Result) -> None:
         if math.isfinite(value):
             ax.plot(value, place, sign, color=colour, markersize=8)
         right = value > top / 2
-        style: Any = {"ha": "right" if right else "left", "color": colour, "bbox": None}
+        style: Any = {"ha": "right" if right else "left", "color": colour, "fontsize": 10}
         at, off = (min(value, top), place), (-7 if right else 7, 5)
         plots.note(ax, at_most(value), at, off, **style)
     ax.set_yticks(range(len(rows)), [name for name, *_ in rows])

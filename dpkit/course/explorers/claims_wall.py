@@ -26,7 +26,7 @@ from dpkit.papers.claims import CAUSES, OUTCOMES, Claim, Curve, Outcome, Verdict
 ALL = "all"
 VERDICTS = (ALL, *OUTCOMES)
 CACHED = 1024  # claims
-ROOM: Any = {"left": 0.13, "right": 0.86, "bottom": 0.16, "top": 0.95}
+ROOM: Any = {"left": 0.18, "right": 0.8, "bottom": 0.2, "top": 0.95}
 OPENS = "dp_cgan/per-tensor-clipping"  # a line of code, a number and a curve
 
 
@@ -46,15 +46,12 @@ LOOKS: dict[Outcome, TileLook] = {
     "computed": TileLook("=", "#E8EAED", "#202124"),
     "cannot be checked": TileLook("?", "#F8F9FA", "#202124"),
 }
-INTRODUCTION = (
-    "Each tile is a statement that can be computed again, grouped by paper. Press one to see what "
-    "is stated and what we compute."
-)
-SIZE = 26  # pixels, of a tile
+INTRODUCTION = "Each tile is a statement; press one to see what is stated and what we compute."
+SIZE = 22  # pixels, of a tile; with its margin 24, which a finger needs
 TILE = f"width:{SIZE - 2}px;height:{SIZE - 2}px;line-height:{SIZE - 2}px;text-align:center;"
-TILE += "border-radius:3px;font-weight:bold;font-size:13px;"
+TILE += "border-radius:3px;font-weight:bold;font-size:12px;"
 FRAME = (
-    "max-width:940px;padding:8px 16px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
+    "max-width:940px;padding:4px 10px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
 )
 CODE = "margin:2px 0;padding:6px 8px;background-color:#F1F3F4;color:#202124;"
 CODE += "white-space:pre-wrap;font-family:monospace"
@@ -146,7 +143,7 @@ class ClaimsWall(Explorer):
         if claim.stated is not None and math.isclose(ys[-1], result["computed"], rel_tol=1e-6):
             shown["stated"] = ([xs[0], xs[-1]], [claim.stated] * 2)
             stated = f" Stated is {short(claim.stated)}."
-        figure, (ax,) = plots.figure(width=6.4, height=3.2, **ROOM)
+        figure, (ax,) = plots.figure(width=3.75, height=2.6, **ROOM)
         plots.lines(ax, shown, x=curve.x_name, y=curve.y_name)
         words = (
             f"{curve.y_name} from {computed(claim, ys[0])} at {curve.x_name} {short(xs[0])} to "
@@ -216,7 +213,7 @@ class Tiles(widgets.VBox):
                 button_color=look.tile,
                 text_color=look.ink,
                 font_weight="bold",
-                font_size="13px",
+                font_size="12px",
             )
             for verdict, look in LOOKS.items()
         }
@@ -264,7 +261,8 @@ def legend(chosen: Sequence[str]) -> str:
         f"{verdict if count[verdict] == 1 else several} &nbsp; "
         for verdict, several in OUTCOMES.items()
     )
-    return f"<p>{INTRODUCTION}</p><div>{''.join(parts)}</div>"
+    told = f"<p style='margin:4px 0'>{INTRODUCTION}</p><div>{''.join(parts)}</div>"
+    return f"<div style='line-height:1.4'>{told}</div>"
 
 
 def tile(verdict: Outcome, title: str = "", *, chosen: bool = False) -> str:
@@ -295,8 +293,8 @@ def wall_of(chosen: Sequence[str], shown: str | None) -> str:
 def heading(paper: ModuleType, found: Sequence[Verdict]) -> str:
     """A paper's name, its authors, and its claims' verdicts, as HTML."""
     name, _, authors = paper.TITLE.partition(" (")
-    below = f"{escape(authors.removesuffix(')'))}<br>{counted(found)}"
-    small = f"<span style='font-size:85%'>{below}</span>"
+    told = f"{authors.removesuffix(')')}: {counted(found)}"
+    small = f"<span style='font-size:85%'>{escape(told)}</span>"
     return f"<div style='line-height:1.3'><b>{escape(name)}</b> {small}</div>"
 
 
@@ -321,7 +319,7 @@ class Card(Table):
             *(_text(name, cells) for name in ("cause", "explanation")),
             *map(_small, self.notes),
         )
-        inside = "".join(f"<div style='margin:5px 0'>{part}</div>" for part in parts if part)
+        inside = "".join(f"<div style='margin:3px 0'>{part}</div>" for part in parts if part)
         return f"<div style='{FRAME}{edge}'>{inside}</div>"
 
     def __repr__(self) -> str:

@@ -28,7 +28,7 @@ WRONG = "after the mean (wrong)"
 RULES = ("flat", "per coordinate", "per group", WRONG)
 DELTA = 1e-5
 MOST_EXAMPLES = 500  # that a picture can still show
-ROOM: Any = {"left": 0.09, "right": 0.985, "bottom": 0.11, "top": 0.93, "wspace": 0.22}
+ROOM: Any = {"left": 0.11, "right": 0.985, "bottom": 0.13, "top": 0.92, "wspace": 0.3}
 SEED = 7  # of the cloud: a batch of more examples holds those of fewer
 BEFORE, WITHOUT, WITH = "#808080", plots.COLOURS[0], plots.COLOURS[1]
 
@@ -145,7 +145,7 @@ class ClippingAndNoise(Explorer):
 
     def draw(self, result: Result) -> plots.Picture:
         """Draw left the gradients before and after clipping, right the release with its noise."""
-        figure, (left, right) = plots.figure(width=9.2, height=4.6, panels=2, **ROOM)
+        figure, (left, right) = plots.figure(width=7.2, height=3.8, panels=2, **ROOM)
         _draw_gradients(left, result)
         _draw_released(right, result)
         claimed, proven = (at_most(result[name]["epsilon"]) for name in ("claimed", "proven"))
@@ -281,7 +281,7 @@ def _draw_gradients(ax: Axes, result: Result) -> None:
     title = (
         "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
     )
-    ax.set_title(y=1.0, label=title, fontsize=11)
+    ax.set_title(y=1.0, label=title, fontsize=10)
     ax.set(xlabel="gradient, coordinate 1", ylabel="gradient, coordinate 2")
 
 
@@ -302,7 +302,7 @@ def _draw_released(ax: Axes, result: Result) -> None:
     plots.note(ax, "with the record", end, (0, 10 * up), color=WITH, **middle)
     xlim, ylim = ((one - reach, one + reach) for one in centre)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal")
-    dashed = "all clipped means" if wrong else "sensitivity"
-    ax.set_title(y=1.0, label=f"discs: noise (1 std), dashed: {dashed}", fontsize=11)
+    dashed = "all means" if wrong else "sensitivity"
+    ax.set_title(y=1.0, label=f"discs: noise (1 std), dashed: {dashed}", fontsize=10)
     name = "released mean" if wrong else "released sum"
     ax.set(xlabel=f"{name}, coordinate 1", ylabel=f"{name}, coordinate 2")

@@ -21,11 +21,12 @@ from dpkit.common.plots import Picture
 from dpkit.common.show import Table, short
 from dpkit.course.explorers.controls import Control, choice
 from dpkit.course.explorers.moving_picture import Frame, follow
+from dpkit.course.explorers.panels import MOST, Panels
 
 DELAY = 0.005  # seconds after a move, in which others are waited for
 REST = 0.4  # seconds without a move, after which what takes long is computed, too
-DRAFT, FINE = 78, 192  # dots an inch while it moves, and when it rests
-STORED, SHADES = 84, 48  # dots an inch and colours of the picture in a stored notebook
+DRAFT, FINE = 100, 192  # dots an inch while it moves, and when it rests
+STORED, SHADES = 108, 48  # dots an inch and colours of the picture in a stored notebook
 WIDTH = 960  # CSS pixels, of a picture and of all above it
 OPENS = "as it opens"
 ASK = "<p role='status'>Your guess? Then press <b>Show</b>.</p>"
@@ -46,7 +47,7 @@ class Explorer(widgets.VBox):
     Attributes:
         values: name -> control; their names are `compute`'s arguments.
         sentence: HTML of the numbers' sense, in large type.
-        picture: the drawing, hidden where there is nothing to draw.
+        picture: the drawing, an image for each panel, hidden where there is nothing to draw.
         numbers: HTML of the present numbers, or of the reason for having none.
         controls: what can be set.
         presets: settings worth a look, by name; each sets some values and resets the others.
@@ -67,10 +68,7 @@ class Explorer(widgets.VBox):
         made = self.controls if controls is None else controls
         self.values: dict[str, Any] = {one.name: one.widget() for one in made}
         self.sentence, self.numbers, self.words = (widgets.HTML() for _ in range(3))
-        self.picture = widgets.Image(
-            format="png",
-            layout=widgets.Layout(width="100%", max_width=f"{WIDTH}px", margin="0"),
-        )
+        self.picture = Panels()
         self._waiting: asyncio.TimerHandle | None = None
         self._held = False  # while several values are set
         self._rested: Picture | None = None
@@ -271,17 +269,13 @@ class Explorer(widgets.VBox):
 
     def _set_picture(self, picture: Picture | None, dpi: float = FINE) -> None:
         if picture is None or (picture.figure is None and not picture.png()):
-            self.picture.layout.display = "none"  # an empty image looks broken
-            self.picture.value = b""
+            self.picture.show(b"")
             told = "" if picture is None else f"<small>{escape(picture.words)}</small>"
             self.words.value = told
             return
         figure = picture.figure
-        if figure is None or dpi == FINE:
-            self.picture.value = picture.png(dpi)
-        else:
-            self.picture.value = self._frame.png(figure, dpi)
-        self.picture.layout.display = None
+        kept = figure is not None and dpi != FINE
+        self.picture.show(self._frame.png(figure, dpi) if kept else picture.png(dpi), figure)
         summary, told = "The picture in words", _unbroken(escape(picture.words))
         self.words.value = (
             f"<details><summary>{summary}</summary><small>{told}</small></details>"
@@ -313,7 +307,8 @@ def _stored(picture: Picture) -> str:
         drawn.convert("RGB").quantize(SHADES).save(buffer, "png", optimize=True)
     source = f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
     told = escape(picture.words, quote=True)
-    return f"<img src='{source}' alt='{told}' style='width:100%;max-width:{WIDTH}px'>"
+    wide = picture.figure.get_figwidth() * MOST if picture.figure else WIDTH
+    return f"<img src='{source}' alt='{told}' style='width:100%;max-width:{wide:.0f}px'>"
 
 
 def _plain_ticks(picture: Picture) -> None:

@@ -31,7 +31,7 @@ TOO_LARGE = "noise_multiplier is too small for a histogram of losses: take more 
 LEAST_DENSITY = 1e-9
 REFUSED = "#B00020"  # what delta pays for
 MOST_STEPS = 100_000
-ROOM: Any = {"left": 0.08, "right": 0.985, "bottom": 0.15, "top": 0.92, "wspace": 0.2}
+ROOM: Any = {"left": 0.1, "right": 0.985, "bottom": 0.17, "top": 0.91, "wspace": 0.35}
 PICTURE = (
     "The histogram is a picture, on a grid; what is proven is the certified pair, by PLD. The bell "
     "curve has the sum's mean and variance: it is what the central limit theorem makes of it, and "
@@ -138,7 +138,7 @@ class LossesAddUp(Explorer):
 
     def draw(self, result: Result) -> plots.Picture:
         """The density of the sum on two scales: the middle, and the tail that delta cuts."""
-        figure, axes = plots.figure(width=9.2, height=3.6, panels=2, **ROOM)
+        figure, axes = plots.figure(width=7.2, height=3.1, panels=2, **ROOM)
         total, epsilon = result["sum"], result["pair"][1]
         low, high = _window(result)
         xs, density = _bars(total, low, high)
@@ -159,7 +159,9 @@ class LossesAddUp(Explorer):
         axes[0].legend(loc="upper right", fontsize=9, edgecolor="white")
         axes[1].set(yscale="log", ylim=(LEAST_DENSITY, 3 * density.max()))
         plots.plain(axes[1].yaxis, subs=(1,), numticks=5)
-        plots.mark(axes[1], epsilon, f"epsilon {at_most(epsilon)}", colour=REFUSED)
+        told: Any = {"color": REFUSED, "rotation": 90, "ha": "right", "va": "top"}
+        at, told["xycoords"] = (epsilon, 1), ("data", "axes fraction")
+        plots.note(axes[1], f"epsilon {at_most(epsilon)}", at, (-3, -3), **told)
         losses = counted(result["run"].steps, "loss", "losses")
         words = (
             f"The sum of {losses} has mean {total.mean:.4g} and standard deviation "

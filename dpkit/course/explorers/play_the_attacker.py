@@ -171,8 +171,8 @@ class PlayTheAttacker(Explorer):
 
     def draw(self, result: Result) -> plots.Picture:
         """Draw left the numbers seen, right your guesses' epsilon, round by round."""
-        room = {"left": 0.03, "right": 0.985, "bottom": 0.13, "top": 0.92, "wspace": 0.16}
-        figure, (left, right) = plots.figure(width=9.2, height=4.1, panels=2, **room)
+        room = {"left": 0.035, "right": 0.98, "bottom": 0.14, "top": 0.92, "wspace": 0.24}
+        figure, (left, right) = plots.figure(width=7.2, height=3.5, panels=2, **room)
         _draw_rounds(left, result)
         _draw_evidence(right, result)
         you = result["you"]
@@ -333,7 +333,7 @@ def _draw_rounds(ax: Axes, result: Result) -> None:
     low, high = min(*ends, *seen), max(*ends, *seen)
     ax.set(xlim=(low, high), ylim=(BELOW - 20 * STEP - 0.03, 1.2), yticks=[])
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel("noisy count; below, the rounds played: o right, x wrong", fontsize=9)
+    ax.set_xlabel("noisy count; below: o right, x wrong", fontsize=9)
     ax.set_title(y=1.0, label="What you see", fontsize=11)
 
 

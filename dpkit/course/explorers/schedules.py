@@ -26,7 +26,7 @@ from dpkit.privacy.schedules import Schedule
 KINDS = ("constant", "linear", "exponential", "time", "step")
 DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below
 MOST_STEPS = 100_000
-ROOM: Any = {"left": 0.07, "right": 0.95, "bottom": 0.15, "top": 0.95, "wspace": 0.42}
+ROOM: Any = {"left": 0.09, "right": 0.93, "bottom": 0.17, "top": 0.95, "wspace": 0.72}
 POINTS = 32  # of the RDP line
 ADAPTIVE = (
     "These schedules are fixed before training. A noise that follows what training sees (adaptive "
@@ -153,7 +153,7 @@ class Schedules(Explorer):
     def draw(self, result: Result) -> plots.Picture:
         """Draw left every step's noise, and the constant; right epsilon by step."""
         noises, steps = result["noises"], result["steps"]
-        figure, (left, right) = plots.figure(width=9.2, height=3.5, panels=2, **ROOM)
+        figure, (left, right) = plots.figure(width=7.2, height=3.1, panels=2, **ROOM)
         shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))
         curves: dict[str, Any] = {result["kind"]: (shown + 1, noises[shown])}
         if math.isfinite(result["alike"]) and result["kind"] != "constant":

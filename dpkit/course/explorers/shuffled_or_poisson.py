@@ -128,9 +128,7 @@ class ShuffledOrPoisson(Explorer):
             drawn = result["drawn"][kind]
             _draw(ax, drawn, kind)
             lines = f"{kind}: epsilon {price}", *_told(drawn)
-            ax.set_title(
-                y=1.0, label="{}\n{}\nring: the largest sum, {}".format(*lines), size=10
-            )
+            ax.set_title(y=1.0, label="{}\n{}\nring: largest sum, {}".format(*lines), size=10)
             ax.set(ylim=(-reach + 1, reach), xlabel="batch of the pass")
         axes[0].set_ylabel("noisy sum / C")
         _draw_times(axes[2], result["batches"])

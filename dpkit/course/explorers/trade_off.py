@@ -25,7 +25,7 @@ LEAST_ALPHA = 1e-4  # of the slider: lines steeper than its inverse say nothing
 GAP = 0.01  # relative, of each delta
 HOPELESS = 0.999  # a delta at the largest epsilon, at which smaller ones are not looked at
 LEAST_SHOWN = 1e-8  # delta, in the picture
-ROOM: Any = {"left": 0.08, "right": 0.93, "bottom": 0.14, "top": 0.93, "wspace": 0.36}
+ROOM: Any = {"left": 0.1, "right": 0.92, "bottom": 0.16, "top": 0.92, "wspace": 0.5}
 ALARMS, MISSED = "false alarms (share)", "members missed (share)"
 HEADINGS = ("what", "value", "note")
 POSSIBLE, WORSE, REFUTES = "possible", "possible, worse than guessing", "refutes the guarantee"
@@ -141,7 +141,7 @@ class TradeOff(Explorer):
     def draw(self, result: Result) -> plots.Picture:
         """The trade-off curve with both points, and the profile with the pair that binds."""
         pairs = _pairs(result["run"])
-        figure, (left, right) = plots.figure(width=9.2, height=3.9, panels=2, **ROOM)
+        figure, (left, right) = plots.figure(width=7.2, height=3.4, panels=2, **ROOM)
         _draw_curve(left, result, pairs)
         _draw_profile(right, result, pairs)
         words = (
@@ -192,7 +192,7 @@ def _draw_curve(ax: Any, result: Result, pairs: dict[str, Floats]) -> None:
     ax.plot(alpha, beta, mark, color="black", markersize=9, clip_on=False, zorder=3)
     across, side = (9, "left") if alpha < 0.6 else (-9, "right")
     plots.note(ax, name, (alpha, beta), (across, 0), va="center", ha=side)
-    ax.legend(loc="upper right", fontsize=9, frameon=False)
+    ax.legend(loc="upper right", fontsize=9, frameon=False, handlelength=1)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=ALARMS, ylabel=MISSED)
     ax.set_title(y=1.0, label="Errors of an attacker", fontsize=11)
 

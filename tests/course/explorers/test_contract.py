@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from ipywidgets.widgets.widget import _instances
 from lab import pixels
+from matplotlib.text import Text
 
 from dpkit.common.plots import Picture
 from dpkit.common.show import at_least, at_most, interval
@@ -531,6 +532,18 @@ def test_extremes_are_drawn_too(explorer, one):
     picture = explorer.draw(found)
     assert picture.png(DPI).startswith(PNG)
     assert "nan" not in picture.words
+
+
+def test_words_in_a_picture_are_legible_on_a_phone(explorer):
+    """At least 9 pixels high where Lab leaves 270 for a panel, each an image of its own."""
+    as_opened(explorer)
+    figure = explorer.draw(explorer.result).figure
+    wide = [float(one.layout.flex.split()[0]) for one in explorer.picture.children]
+    assert len(wide) == len(figure.axes)
+    assert sum(wide) == pytest.approx(figure.get_figwidth(), abs=0.02)
+    for inches, ax in zip(wide, figure.axes, strict=True):
+        told = [one for one in ax.findobj(Text) if one.get_visible() and one.get_text()]
+        assert min(one.get_fontsize() for one in told) * 270 / (72 * inches) > 8.95, ax
 
 
 def test_every_setting_has_numbers(explorer):
