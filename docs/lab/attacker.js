@@ -16,16 +16,23 @@ Lab.Attacker = class {
     this.random = Lab.random(seed);
     this.rounds = [];
     this.right = 0;
+    this.length = 1; // of the record's gradient, in clip norms
   }
 
-  // The share of rounds that the best rule gets right: say "in" above half a clip norm.
-  static best(noise) {
-    return noise > 0 ? Lab.normalBelow(1 / (2 * noise)) : 1;
+  // What the record adds to the sum: its gradient is clipped.
+  get adds() {
+    return Math.min(1, this.length);
+  }
+
+  // The share of rounds that the best rule gets right: say "in" above half of what the record adds.
+  best(noise) {
+    if (!this.adds) return 0.5;
+    return noise > 0 ? Lab.normalBelow(this.adds / (2 * noise)) : 1;
   }
 
   deal(noise) {
     const present = this.random.uniform() < 0.5;
-    this.now = { present, noise, seen: (present ? 1 : 0) + noise * this.random.normal() };
+    this.now = { present, noise, seen: (present ? this.adds : 0) + noise * this.random.normal() };
   }
 
   guess(present) {

@@ -101,26 +101,35 @@
     history.replaceState(null, "", Lab.settings.write(chosen));
   }
 
-  function game(said) {
+  const wide = 360; // of the game's drawing
+  const reach = () => Math.max(2.5, 3.2 * attacker.now.noise); // clip norms, each way from 0.5
+
+  // The round as it stands; the sum is hidden while the record is moved.
+  function game(said, moving) {
     const { noise, seen } = attacker.now;
-    const wide = 360;
-    const reach = Math.max(2.5, 3.2 * noise);
-    const place = (v) => ((v - 0.5 + reach) / (2 * reach)) * wide;
+    const { length, adds } = attacker;
+    const place = (v) => ((v - 0.5 + reach()) / (2 * reach())) * wide;
     let svg = `<line x1="0" y1="70" x2="${wide}" y2="70" stroke="var(--grey)"/>`;
-    for (const [mean, name, colour, anchor] of [[0, "out", "grey", "end"], [1, "in", "blue", "start"]]) {
+    for (const [mean, name, colour, anchor] of [[0, "out", "grey", "end"], [adds, "in", "blue", "start"]]) {
       const points = [];
       for (let k = 0; noise > 0 && k <= 120; k++) {
-        const v = 0.5 - reach + (2 * reach * k) / 120;
+        const v = 0.5 - reach() + (2 * reach() * k) / 120;
         points.push(`${place(v).toFixed(1)},${(70 - 52 * Math.exp(-((v - mean) ** 2) / (2 * noise * noise))).toFixed(1)}`);
       }
       svg += `<polyline points="${points.join(" ")}" fill="none" stroke="var(--${colour})" stroke-width="2"/>`
         + `<text x="${place(mean)}" y="88" text-anchor="${anchor}" fill="var(--${colour})">${name}: ${mean}</text>`;
     }
     const x = Math.min(wide - 6, Math.max(6, place(seen)));
-    at("seen").innerHTML = `${svg}<circle cx="${x}" cy="70" r="6" fill="var(--orange)"/>`;
-    at("seen").setAttribute("aria-label", `You see ${seen.toFixed(2)} clip norms; 0 is expected when out, 1 when in`);
+    svg += `<line x1="${place(0)}" y1="106" x2="${place(length)}" y2="106" stroke="var(--blue)"/>`
+      + `<circle cx="${place(adds)}" cy="106" r="3" fill="var(--blue)"/>`
+      + `<circle cx="${place(length)}" cy="106" r="7" fill="transparent" stroke="var(--blue)" stroke-width="2"/>`
+      + `<text x="${place(length) + 14}" y="110">record: ${length}</text>`;
+    at("seen").innerHTML = svg + (moving ? "" : `<circle cx="${x}" cy="70" r="6" fill="var(--orange)"/>`);
+    at("seen").setAttribute("aria-valuenow", length);
+    at("seen").setAttribute("aria-label", "Length of the record's gradient, in clip norms. "
+      + `You see ${seen.toFixed(2)}; 0 is expected when out, ${adds} when in`);
     const rounds = attacker.rounds.length;
-    const best = (100 * Lab.Attacker.best(noise)).toFixed(0);
+    const best = (100 * attacker.best(noise)).toFixed(0);
     const own = rounds ? `${attacker.right} of ${rounds} right. ` : "";
     at("score").textContent = `${said || ""}${own}At this noise the best possible attacker is right ${best} % of the time.`;
   }
@@ -159,6 +168,20 @@
   function deal() {
     attacker.deal(settings().noise);
     game();
+  }
+
+  // The record's gradient has another length, of at most two clip norms: another round.
+  function lengthen(length, moving) {
+    attacker.length = Math.min(2, Math.max(0, Math.round(20 * length) / 20));
+    if (moving) game("", true);
+    else deal();
+  }
+
+  function drag(event) {
+    if (event.type === "pointerdown") at("seen").setPointerCapture(event.pointerId);
+    else if (!event.buttons) return;
+    const { left, width } = at("seen").getBoundingClientRect();
+    lengthen(0.5 - reach() + (2 * reach() * (event.clientX - left)) / width, true);
   }
 
   function reset() {
@@ -207,6 +230,14 @@
   at("reset").onclick = reset;
   at("in").onclick = () => game(attacker.guess(true) ? "Right. " : "No. ");
   at("out").onclick = () => game(attacker.guess(false) ? "Right. " : "No. ");
+  at("seen").onpointerdown = at("seen").onpointermove = drag;
+  at("seen").onpointerup = deal;
+  at("seen").onkeydown = (event) => {
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!way) return;
+    event.preventDefault(); // no scrolling
+    lengthen(attacker.length + way / 10);
+  };
   at("preset").onchange = () => {
     if (at("preset").value) choose({ ...PRESETS[at("preset").value], seed: settings().seed });
   };

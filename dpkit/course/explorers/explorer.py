@@ -274,8 +274,9 @@ class Explorer(widgets.VBox):
             self.words.value = told
             return
         figure = picture.figure
-        kept = figure is not None and dpi != FINE
-        self.picture.show(self._frame.png(figure, dpi) if kept else picture.png(dpi), figure)
+        moves = figure if dpi != FINE else None
+        png = self._frame.png(moves, dpi) if moves else picture.png(dpi)
+        self.picture.show(png, figure)
         summary, told = "The picture in words", _unbroken(escape(picture.words))
         self.words.value = (
             f"<details><summary>{summary}</summary><small>{told}</small></details>"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import pairwise
+from typing import Any
 
 import ipywidgets as widgets
 from matplotlib.figure import Figure
@@ -18,19 +19,21 @@ class Panels(widgets.HBox):
     def __init__(self) -> None:
         """Nothing, hidden: an empty image looks broken."""
         look = {"flex_flow": "row wrap", "align_items": "flex-start", "display": "none"}
+        self.images: list[Any] = []
         super().__init__(layout=widgets.Layout(**look))
 
     @property
     def value(self) -> bytes:
         """The images as PNG, one after the other; empty where nothing is shown."""
-        return b"".join(bytes(image.value) for image in self.children)
+        return b"".join(bytes(image.value) for image in self.images)
 
     def show(self, png: bytes, figure: Figure | None = None) -> None:
         """Show a PNG of the figure, cut between its panels; an empty one hides all."""
         parts = list(_cut(png, figure)) if png else []
-        more = range(len(self.children), len(parts))
-        self.children += tuple(widgets.Image(format="png") for _ in more)
-        for place, image in enumerate(self.children):
+        more = range(len(self.images), len(parts))
+        self.images += [widgets.Image(format="png") for _ in more]
+        self.children = self.images
+        for place, image in enumerate(self.images):
             part, inches = parts[place] if place < len(parts) else (b"", 0.0)
             image.value, look = part, image.layout
             look.display = None if part else "none"

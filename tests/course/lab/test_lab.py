@@ -248,6 +248,29 @@ def test_the_attackers_game_counts_and_the_best_rule_is_as_good_as_is_said(page)
     assert share == pytest.approx(0.5 * (1 + math.erf(0.5 / math.sqrt(2))), abs=0.025)
 
 
+def test_a_record_that_is_dragged_counts_up_to_the_clip_norm_and_changes_the_attackers_chance(page):
+    page.goto(PAGE + "#noise=1")
+    svg = page.locator("#seen")
+    box = svg.bounding_box()
+    place = lambda v: box["x"] + (v - 0.5 + 3.2) / 6.4 * box["width"]  # noqa: E731
+    page.mouse.move(place(1), box["y"] + 100)
+    page.mouse.down()
+    for length, expected in ((0.5, 0.5), (1.5, 1), (-2, 0)):
+        page.mouse.move(place(length), box["y"] + 100)
+        assert float(svg.get_attribute("aria-valuenow")) == pytest.approx(max(length, 0), abs=0.05)
+        best = 50 * (1 + math.erf(expected / 2 / math.sqrt(2)))
+        assert f"right {best:.0f} % of the time" in page.text_content("#score")
+        assert f"in: {expected}" in svg.text_content()
+        assert "orange" not in svg.inner_html()  # the sum would tell who is in
+    page.mouse.up()
+    assert "orange" in svg.inner_html()
+    page.focus("#seen")
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    assert svg.get_attribute("aria-valuenow") == "0.4"
+    assert "right 58 % of the time" in page.text_content("#score")
+
+
 def test_the_grid_is_what_the_kit_certifies(page):
     points = page.evaluate(
         """() => [[0, 10, 11], [7, 6, 8], [16, 0, 0], [3, 4, 5]].map(([i, j, k]) => {
