@@ -5,8 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
+from dpkit.course.explorers.by_step import draw_by_step, rdp_by_step
 from dpkit.course.explorers.calibration import (
     FIELDS,
     NOISE,
@@ -18,7 +21,6 @@ from dpkit.course.explorers.calibration import (
     by_rdp,
     check,
 )
-from dpkit.course.explorers.certified import draw_by_step, rdp_by_step
 from dpkit.course.explorers.controls import (
     DELTA,
     Control,
@@ -39,6 +41,7 @@ MOMENTS = tuple(range(2, 66))  # orders lambda + 1 of the moments accountant, la
 QUICK = 0.005  # sample rates below it take PLD's search long: it comes when nothing moves
 POINTS = 24  # step counts of the curve
 BAND = 4  # of them, certified
+ONE_ONE = {"target_epsilon": 1.0, "noise_multiplier": 1.0}
 REFUTED = "#B00020"  # what is below the certified lower bound
 HEADINGS = ("accountant", "epsilon", "at least", "what it is")
 ROOM: Any = {"left": 0.2, "right": 0.94, "bottom": 0.17, "top": 0.95, "wspace": 0.45}
@@ -75,16 +78,8 @@ class Accountant(Explorer):
         },
         "where orders to 64 cost": {"noise_multiplier": 50.0, "steps": 1.0},
         "find the noise for epsilon 1": {"find": NOISE, "target_epsilon": 1.0},
-        "epsilon 1, noise 1: how long?": {
-            "find": STEPS,
-            "target_epsilon": 1.0,
-            "noise_multiplier": 1.0,
-        },
-        "epsilon 1, noise 1: which rate?": {
-            "find": RATE,
-            "target_epsilon": 1.0,
-            "noise_multiplier": 1.0,
-        },
+        "epsilon 1, noise 1: how long?": {**ONE_ONE, "find": STEPS},
+        "epsilon 1, noise 1: which rate?": {**ONE_ONE, "find": RATE},
     }
 
     @staticmethod
@@ -191,7 +186,7 @@ class Accountant(Explorer):
         _draw_accountants(left, result)
         (one, steps), delta = result["run"], result["delta"]
         counts = sorted({max(round(steps * (i + 1) / POINTS), 1) for i in range(POINTS)})
-        curve = rdp_by_step(one, counts, delta)
+        curve = rdp_by_step(np.outer(counts, one.rdp(rdp.ORDERS)), delta)
         last = (steps, result["rows"][0][2], result["rows"][0][1])
         draw_by_step(right, (counts, curve), [*result.get("along", ()), last], delta)
         right.set_ylim(bottom=0)

@@ -322,12 +322,6 @@ class Card(Table):
         inside = "".join(f"<div style='margin:3px 0'>{part}</div>" for part in parts if part)
         return f"<div style='{FRAME}{edge}'>{inside}</div>"
 
-    def __repr__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return self.html()
-
 
 def card(identity: str) -> Card:
     """Return the card of a claim, to show in a notebook.
@@ -358,9 +352,7 @@ def card_of(found: Verdict, *notes: str) -> Card:
         ("explanation", found.explanation),
         ("paper", paper.TITLE),
     ]
-    if name := vars(paper).get(
-        "NOTEBOOK"
-    ):  # not getattr, which looks into modules that need torch
+    if name := vars(paper).get("NOTEBOOK"):  # getattr would import modules that need torch
         rows.append(("notebook", f"{name}.ipynb"))
     return Card(("claim", claim.id), rows, notes)
 
@@ -414,8 +406,8 @@ def _link(notebook: str) -> str:
         return ""
     alone = os.environ.get("SERVER_SOFTWARE", "").startswith("voila")
     name = escape(notebook)
-    link = f"<a href='{name}' target='_blank' style='{LINK}'>{name}</a>"
-    return f"<div>{_small('notebook')} {name if alone else link}</div>"
+    told = name if alone else f"<a href='{name}' target='_blank' style='{LINK}'>{name}</a>"
+    return f"<div>{_small('notebook')} {told}</div>"
 
 
 def matching(paper: str, verdict: str, word: str = "") -> tuple[str, ...]:

@@ -72,30 +72,23 @@ class LossesAddUp(Explorer):
     }
 
     @staticmethod
-    def compute(
-        *, steps: float, noise_multiplier: float, sample_rate: float, delta: float
-    ) -> Result:
+    def compute(*, delta: float, **run: Any) -> Result:
         """The summed loss of a record that is removed, its bell curve, and both epsilons.
 
         `pair` is certified, in both directions; `by_bell` is the normal sum's epsilon. Add-remove,
-        Poisson batches; steps are rounded.
+        Poisson batches. Args: delta, and the other arguments of `run_input`.
 
         Raises:
             ValueError: a value is out of range, or the losses are too large for a picture.
         """
         checks.between(0, 1, delta=delta)
-        checks.in_range(1, MOST_STEPS, steps=steps)
-        run = run_input(
-            noise_multiplier=noise_multiplier,
-            sample_rate=sample_rate,
-            steps=steps,
-            adjacency="add-remove",
-        )
-        total = summed(run.step, run.steps)
-        found = pld.epsilon(run.ledger, delta=delta)
+        checks.in_range(1, MOST_STEPS, steps=run["steps"])
+        described = run_input(adjacency="add-remove", **run)
+        total = summed(described.step, described.steps)
+        found = pld.epsilon(described.ledger, delta=delta)
         beyond = total.losses > found.epsilon
         return {
-            "run": run,
+            "run": described,
             "delta": delta,
             "sum": total,
             "pair": (found.lower, found.epsilon),

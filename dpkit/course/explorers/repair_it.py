@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from dpkit.common import plots
 from dpkit.common.show import Table, at_most, interval, short
-from dpkit.course.explorers.certified import certified
 from dpkit.course.explorers.controls import Control, box
 from dpkit.course.explorers.explorer import Explorer, Result
 from dpkit.papers.dp_cgan import claims
 from dpkit.papers.dp_cgan.settings import SETTINGS
+from dpkit.privacy import Release, SampledGaussian, pld
 
 HEADINGS = ("correction", "because", "epsilon")
 CLAIMED, DELTA = SETTINGS.target_epsilon, SETTINGS.target_delta
@@ -19,8 +19,6 @@ METHOD = (
     f"Add-remove, delta {short(DELTA)}, by the paper's own method: RDP of Poisson batches, the "
     "classic conversion, the orders of its code."
 )
-
-
 CORRECTIONS = {  # what is counted, and why
     "noise": (
         "the noise that the code adds",
@@ -76,7 +74,7 @@ class RepairIt(Explorer):
         multiplier, sample_rate = setting(**so_far)
         run = {"noise": multiplier, "steps": claims.charged_steps(), "pair": (0.0, math.inf)}
         if not so_far["generator"]:
-            run["pair"] = certified(multiplier, sample_rate, run["steps"], DELTA)
+            run["pair"] = certified(SampledGaussian(multiplier, sample_rate))
         return {"along": along, "epsilon": spent(**so_far), **run}
 
     def says(self, result: Result) -> str:
@@ -152,6 +150,13 @@ def setting(
     multiplier = claims.ONE_CLIP if noise else claims.CODE_NOISE
     further = (2 if tensors else 1) * (2 if fakes else 1)
     return multiplier / further, claims.TRUE_RATE if rate else claims.CODE_RATE
+
+
+@cache
+def certified(step: SampledGaussian) -> tuple[float, float]:
+    """(lower, upper) of epsilon of the charged steps by PLD, add-remove."""
+    pair = pld.epsilon([Release(step, claims.charged_steps())], delta=DELTA, gap=0.01)
+    return pair.lower, pair.epsilon
 
 
 @cache

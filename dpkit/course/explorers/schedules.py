@@ -7,7 +7,7 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, short
-from dpkit.course.explorers.certified import GAP, draw_by_step
+from dpkit.course.explorers.by_step import draw_by_step, rdp_by_step
 from dpkit.course.explorers.controls import (
     DELTA,
     Control,
@@ -19,7 +19,7 @@ from dpkit.course.explorers.controls import (
     whole,
 )
 from dpkit.course.explorers.explorer import Explorer, Result
-from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
+from dpkit.privacy import Release, SampledGaussian, calibrate, pld, rdp, schedules
 from dpkit.privacy.mechanisms.base import Floats
 from dpkit.privacy.schedules import Schedule
 
@@ -28,6 +28,7 @@ DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and 
 MOST_STEPS = 100_000
 ROOM: Any = {"left": 0.09, "right": 0.93, "bottom": 0.17, "top": 0.95, "wspace": 0.72}
 POINTS = 32  # of the RDP line
+GAP = 0.01  # relative, of a certified pair
 ADAPTIVE = (
     "These schedules are fixed before training. A noise that follows what training sees (adaptive "
     "decay) looks at private data: each look must be a noised release with its own price, and it "
@@ -71,25 +72,18 @@ class Schedules(Explorer):
 
     @staticmethod
     def compute(
-        *,
-        kind: str,
-        start: float,
-        end: float,
-        drops: int,
-        steps: float,
-        sample_rate: float,
-        delta: float,
+        *, kind: str, steps: float, sample_rate: float, delta: float, **decay: Any
     ) -> Result:
         """The noise at each step, its price by RDP and PLD, and a constant like it.
 
         Prices are of noise rounded to a few levels: down for upper bounds, up for lower ones, as
-        less noise never costs less.
+        less noise never costs less. Args: decay, the other arguments of `schedule`.
         """
         checks.between(0, 1, delta=delta)
         checks.in_range(1, MOST_STEPS, steps=steps)
         check_sample_rate(sample_rate)
         count = round(steps)
-        noises = schedules.values(schedule(kind, start, end, drops, count), steps=count)
+        noises = schedules.values(schedule(kind, steps=count, **decay), steps=count)
         down, up = rounded(noises)
         spent = rdp.epsilon(ledger(down, sample_rate), delta=delta).epsilon
         least, most = _pair(down, up, sample_rate, delta)
@@ -238,15 +232,10 @@ def ledger(noises: Floats, sample_rate: float) -> list[Release]:
 def by_step(result: Result, counts: Floats) -> list[float]:
     """Epsilon by RDP after each of `counts` steps, at the accountant's own orders."""
     different, level = np.unique(result["down"], return_inverse=True)
-    orders = rdp.ORDERS
-    each = [SampledGaussian(float(z), result["sample_rate"]).rdp(orders) for z in different]
-    costs = np.stack(each)
-    spent = []
-    for count in counts:
-        curve = np.bincount(level[: int(count)], minlength=len(different)) @ costs
-        epsilons = conversions.named("improved").epsilon(orders, curve, result["delta"])
-        spent.append(max(float(np.min(epsilons)), 0.0))
-    return spent
+    rate, size = result["sample_rate"], len(different)
+    costs = np.stack([SampledGaussian(float(z), rate).rdp(rdp.ORDERS) for z in different])
+    so_far = np.stack([np.bincount(level[: int(n)], minlength=size) for n in counts])
+    return rdp_by_step(so_far @ costs, result["delta"])
 
 
 def _pair(down: Floats, up: Floats, sample_rate: float, delta: float) -> tuple[float, float]:

@@ -28,8 +28,6 @@ WORST = (
     "all other gradients are 0, the worst case there. Sums are in units of C, compared with what "
     "the others add."
 )
-
-
 OTHERS_TOO = (
     "For five ways to draw the batches of any run: python -m dpkit epsilon --sampling."
 )

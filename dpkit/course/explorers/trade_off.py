@@ -34,8 +34,6 @@ _SAYS = {
     WORSE: "such an attacker does better by answering the opposite",
     REFUTES: "no attacker on this run has both errors, or both opposites, so low",
 }
-
-
 MEASURED = (
     "Error rates measured on finitely many trials refute a guarantee only where their confidence "
     "limits do."
