@@ -71,7 +71,6 @@ class ClaimsWall(Explorer):
         names = (ALL, *(paper.NAME for paper in papers.with_claims()))
         every = matching(ALL, ALL)
         shown = OPENS if OPENS in every else every[0]
-        self._filtering = False
         self.legend = widgets.HTML()
         self.tiles = Tiles(self._press)
         told = "Only claims with this verdict"
@@ -155,18 +154,15 @@ class ClaimsWall(Explorer):
         self.values["claim"].value = identity
 
     def _changed(self, change: Any) -> None:
-        if self._filtering:  # one change of the choice is one answer, given below
+        if self._held:  # one change of the choice is one answer, given below
             return
         claim = self.values["claim"]
         if change["owner"] is not claim:
             before, options = claim.value, self._chosen()
-            self._filtering = True
-            try:
+            with self.held():
                 claim.options = options
                 if options:
                     claim.value = before if before in options else options[0]
-            finally:
-                self._filtering = False
         super()._changed(change)
         self._mark()
 

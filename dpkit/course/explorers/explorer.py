@@ -8,7 +8,8 @@ import asyncio
 import re
 from abc import abstractmethod
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from io import BytesIO
 from typing import Any
@@ -59,12 +60,9 @@ class Explorer(widgets.VBox):
     presets: Mapping[str, Mapping[str, Any]] = {}
 
     def __init__(
-        self,
-        *more: widgets.Widget,
-        below: Sequence[widgets.Widget] = (),
-        controls: Sequence[Control] | None = None,
+        self, *more: widgets.Widget, controls: Sequence[Control] | None = None
     ) -> None:
-        """Args: more, below the controls; below, under all; controls, if not the class's own."""
+        """Args: more, below the controls; controls, if not the class's own."""
         made = self.controls if controls is None else controls
         self.values: dict[str, Any] = {one.name: one.widget() for one in made}
         self.sentence, self.numbers, self.words = (widgets.HTML() for _ in range(3))
@@ -88,7 +86,6 @@ class Explorer(widgets.VBox):
                 widgets.GridBox(tuple(self.values.values()), layout=block),
                 *more,
                 *(self.sentence, self.picture, self.words, self.numbers),
-                *below,
             ),
             layout=whole,
         )
@@ -151,16 +148,22 @@ class Explorer(widgets.VBox):
         self._calculate()
         self._show_late()
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Set values within it without an answer to each."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+
     def _set(self, change: Any) -> None:
         """Set controls together; one change is announced."""
         if change.new is None:
             return
-        self._held = True
-        try:
+        with self.held():
             for name, value in {**self._opens, **self.presets.get(change.new, {})}.items():
                 self.values[name].value = value
-        finally:
-            self._held = False
         self._follow()
 
     def _changed(self, _: Any) -> None:

@@ -89,7 +89,6 @@ class PlayTheAttacker(Explorer):
 
     def __init__(self) -> None:
         """Noise multiplier 1, no round played."""
-        self._dealing = False
         layout = widgets.Layout(width="auto", min_width="72px")
         self.buttons = [
             widgets.Button(description=name, tooltip=told, layout=layout)
@@ -197,14 +196,11 @@ class PlayTheAttacker(Explorer):
             guesses.value += button.description[0]
 
     def _changed(self, change: Any) -> None:
-        if self._dealing:  # one change is one answer, given below
+        if self._held:  # one change is one answer, given below
             return
         if change["owner"] in (self.values["noise_multiplier"], self.values["seed"]):
-            self._dealing = True  # other numbers: the guesses of these are no longer any
-            try:
+            with self.held():  # other numbers: the guesses of these are no longer any
                 self.values["guesses"].value = ""
-            finally:
-                self._dealing = False
         super()._changed(change)
         for button in self.buttons[:-1]:
             button.disabled = len(self.values["guesses"].value) >= ROUNDS
