@@ -74,9 +74,9 @@ class Exercise:
         told = answer.strip().strip(".") if isinstance(answer, str) else answer
         empty = isinstance(told, str | list | tuple | dict | set) and not told
         if empty or told is None or told is ...:
-            helps = " hint() helps, and" if self.hints else ""
-            what = "Not answered yet: put your answer in place of the dots."
-            print(f"{what}{helps} solution() shows it. ({self.sheet.progress})")
+            ways = "hint(1) gives a hint, and " if self.hints else ""
+            what = "Not answered yet: put your answer in place of the dots. In place of check(...),"
+            print(f"{what} {ways}solution() the answer. ({self.sheet.progress})")
             return
         found = self.judge(answer)
         self.done |= found.right
@@ -138,6 +138,8 @@ class Number(Exercise):
             for one in numbers:
                 if self.near(one, mistaken()):
                     return Judgement(False, f"Not {short(one, 4)}: {said}")
+        if math.isinf(numbers[0]):
+            return Judgement(False, "Not none: the right number is finite.")
         side = "large" if numbers[0] > self.right else "small"
         return Judgement(False, f"Not {short(numbers[0], 4)}: too {side}.")
 
@@ -192,11 +194,11 @@ class Function(Exercise):
                 return Judgement(False, f"Your function raised {what}, for {shown}.")
             wanted = np.asarray(self.reference(*copy.deepcopy(example)), dtype=float)
             if got.shape != wanted.shape:
-                what = f"has the shape {got.shape}, not {wanted.shape}"
-                return Judgement(False, f"Not yet: for {shown} the result {what}.")
+                what = f"yours gives the shape {got.shape}, right is {wanted.shape}"
+                return Judgement(False, f"Not yet: for {shown} {what}.")
             if not np.allclose(got, wanted, rtol=1e-6, atol=1e-9):
-                what = f"{_short(got)}, not {_short(wanted)}"
-                return Judgement(False, f"Not yet: for {shown} the result is {what}.")
+                what = f"yours gives {_short(got)}, right is {_short(wanted)}"
+                return Judgement(False, f"Not yet: for {shown} {what}.")
         return Judgement(
             True, f"Right, on {len(self.examples)} examples. {self.because}".strip()
         )
