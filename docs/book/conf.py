@@ -33,7 +33,7 @@ include_patterns = [
 ]
 html_theme = "furo"
 html_title = "dpkit"
-html_search_scorer = "search.js"  # prose before the API
+html_search_scorer = str(Path(__file__).parent / "search.js")  # prose before the API
 html_extra_path = ["extra"]
 html_static_path = [str(Path(find_spec("sphinx-mathjax-offline").origin).parent / "static")]
 mathjax_path = "mathjax/tex-chtml.js"

@@ -197,7 +197,9 @@ class Function(Exercise):
                 what = f"yours gives the shape {got.shape}, right is {wanted.shape}"
                 return Judgement(False, f"Not yet: for {shown} {what}.")
             if not np.allclose(got, wanted, rtol=1e-6, atol=1e-9):
-                what = f"yours gives {_short(got)}, right is {_short(wanted)}"
+                digits = 4 if _short(got) != _short(wanted) else 12
+                mine, ours = _short(got, digits), _short(wanted, digits)
+                what = f"yours gives {mine}, right is {ours}"
                 return Judgement(False, f"Not yet: for {shown} {what}.")
         return Judgement(
             True, f"Right, on {len(self.examples)} examples. {self.because}".strip()
@@ -403,7 +405,7 @@ def _read(text: str) -> Any:
     return text.replace(",", "" if THOUSANDS.fullmatch(text) else ".")
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, digits: int = 4) -> str:
     if callable(value):
         return getattr(value, "__name__", "a function")
-    return np.array2string(np.asarray(value), precision=4, separator=", ", threshold=20)
+    return np.array2string(np.asarray(value), precision=digits, separator=", ", threshold=20)

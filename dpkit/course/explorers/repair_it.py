@@ -111,35 +111,31 @@ class RepairIt(Explorer):
         )
 
     def draw(self, result: Result) -> plots.Picture:
-        """Draw a bar for each correction with those counted above it, beside the claim."""
+        """Draw a bar for each correction that is counted, with those above it, and the claim."""
         room: Any = {"left": 0.02, "right": 0.97, "bottom": 0.16, "top": 0.99}
         figure, (ax,) = plots.figure(width=4, height=3.8, **room)
         top = 20_000.0  # the same axis whatever is chosen
-        rows, above = {"as charged": spent(**NONE)}, NONE
-        values = {"as charged": spent(**NONE), **result["along"]}
+        rows = {"as charged": spent(**NONE), **result["along"]}
         for place, name in enumerate(["as charged", *CORRECTIONS]):
-            if place:
-                above = {**above, name: True}
-            counted = name in values
-            value = values[name] if counted else spent(**above)
-            colour = plots.MEANINGS["proven" if place else "charged"]
-            alpha = (1.0 if math.isfinite(value) else 0.5) if counted else 0.15
-            ax.barh(place, min(value, top), 0.36, color=colour, alpha=alpha)
             title = f"+ {CORRECTIONS[name][0]}" if place else name
             plots.note(ax, title, (LEAST_SHOWN, place - 0.22), (2, 2), fontsize=10)
-            word, at = "no finite epsilon", (2.2 * LEAST_SHOWN, place)
-            if math.isfinite(value):
-                word, at = at_most(value), (value, place)
-            if counted:
-                rows[CORRECTIONS[name][0] if place else name] = value
-            style: Any = {"color": "black" if counted else "0.45", "fontsize": 10}
-            plots.note(ax, word, at, (5, 0), va="center", bbox=None, **style)
+            value, word, at = rows.get(name), "?", LEAST_SHOWN
+            if value is not None:
+                colour = plots.MEANINGS["proven" if place else "charged"]
+                ax.barh(place, min(value, top), 0.36, color=colour)
+                finite = math.isfinite(value)
+                word, at = (at_most(value), value) if finite else ("no finite epsilon", at)
+            style: Any = {"color": "white" if value == math.inf else "black", "fontsize": 10}
+            plots.note(ax, word, (at, place), (5, 0), va="center", bbox=None, **style)
         ax.axvline(CLAIMED, color=plots.MEANINGS["claimed"], linestyle="--", linewidth=1.8)
         ax.set(xscale="log", xlim=(LEAST_SHOWN, top), ylim=(5.3, -0.85), yticks=[])
-        pale = f"pale: if all above count; dashed: claimed, {CLAIMED:g}"
-        ax.set_xlabel(f"epsilon at delta {short(DELTA)}\n{pale}")
+        marks = f"dashed: claimed, {CLAIMED:g}; ?: not yet counted"
+        ax.set_xlabel(f"epsilon at delta {short(DELTA)}\n{marks}")
         plots.plain(ax.xaxis, subs=(1,))
-        words = "; ".join(f"{name}: {at_most(value)}" for name, value in rows.items())
+        told = {
+            CORRECTIONS[name][0] if name in CORRECTIONS else name: rows[name] for name in rows
+        }
+        words = "; ".join(f"{name}: {at_most(value)}" for name, value in told.items())
         return plots.picture(figure, f"Epsilon, claimed {CLAIMED:g}. {words}.")
 
 
