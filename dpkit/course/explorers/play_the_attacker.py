@@ -40,10 +40,10 @@ WIDE = 3.2  # standard deviations that are drawn beyond either count
 BELOW, STEP = -0.1, 0.028  # of the tallest curve: where the rounds played begin, and go on
 ROOM = 1.2  # of the release's epsilon, or of what twenty rounds can show
 FIXED = (
-    "Each end of your interval holds with 95 % confidence for a number of rounds that is fixed "
-    "beforehand, and where you pass because of the number that you see: to stop, or to pass, "
-    "because of your score would be to choose your luck. The upper end is of your own way of "
-    "guessing; another attacker may learn more, so only the lower end is about the release."
+    "Each end of your interval holds with 95 % confidence if the number of rounds is fixed "
+    "beforehand. You may pass because of the number that you see, but not because of your score, "
+    "nor stop because of it: you would keep your lucky games only. The upper end is of your own "
+    "way of guessing; another attacker may learn more, so only the lower end is about the release."
 )
 
 
