@@ -310,9 +310,11 @@ class Card(Table):
             f"{tile(verdict)} {_small('verdict')} <b>{escape(verdict)}</b> &nbsp; "
             f"{_small(self.headings[0])} <b>{escape(self.headings[1])}</b>",
             _text("said", cells, size=115),
-            f"{_text('where', cells)}{_text('paper', cells)}{_link(cells.get('notebook', ''))}",
+            _text("explanation", cells),
             f"<table {WIDE}>{''.join(pairs)}</table>",
-            *(_text(name, cells) for name in ("cause", "explanation")),
+            _text("cause", cells),
+            f"{_text('paper', cells)}{_link(cells.get('notebook', ''))}",
+            _text("where", cells, size=85),
             *map(_small, self.notes),
         )
         inside = "".join(f"<div style='margin:3px 0'>{part}</div>" for part in parts if part)
@@ -336,7 +338,11 @@ def card(identity: str) -> Card:
 def card_of(found: Verdict, *notes: str) -> Card:
     """The card of a checked claim, with sentences below it."""
     claim, paper = found.claim, papers.named(found.claim.paper, papers.with_claims())
-    rows = [("verdict", found.verdict), ("said", claim.says), ("where", claim.where)]
+    rows = [
+        ("verdict", found.verdict),
+        ("said", claim.says),
+        ("explanation", found.explanation),
+    ]
     if claim.code is not None:
         for name, text in zip(MONOSPACE, (claim.code.was, claim.code.should), strict=True):
             first, *others = text.splitlines()
@@ -345,8 +351,8 @@ def card_of(found: Verdict, *notes: str) -> Card:
     rows += [
         ("stated", stated(claim)),
         ("computed", computed(claim, found.computed)),
-        ("explanation", found.explanation),
         ("paper", paper.TITLE),
+        ("where", claim.where),
     ]
     if name := vars(paper).get("NOTEBOOK"):  # getattr would import modules that need torch
         rows.append(("notebook", f"{name}.ipynb"))
@@ -366,6 +372,9 @@ def computed(claim: Claim, value: float) -> str:
     """The computed value in words, rounded in the direction of the claim's comparison."""
     if not value or not math.isfinite(value):
         return claim.shown(value) or "-"
+    near = claim.stated is not None and abs(value - claim.stated) <= claim.tolerance
+    if near and claim.kind != "equals":  # rounded up, it would seem to exceed what it meets
+        return short(value, 4)
     if claim.kind == "at most":
         return at_most(value)
     if claim.kind == "at least":
