@@ -163,14 +163,22 @@ class Homework:
     @cached_property
     def epsilon(self) -> float:
         """The certified cost at delta 1e-5 under add-remove; infinite where no guarantee holds."""
-        run = self.settings
-        covered = self.fault.covered(run)
-        if math.isinf(covered):
-            return math.inf
-        step = SampledGaussian(run.noise_multiplier / covered, run.batch / run.public_size)
-        return pld.epsilon([Release(step, run.steps)], delta=1e-5).epsilon
+        covered = self.fault.covered(self.settings)
+        return math.inf if math.isinf(covered) else self._price(covered, self.settings.steps)
 
-    def check(self, *, line: object, epsilon: object) -> None:
+    @cached_property
+    def charged(self) -> float:
+        """The epsilon that the run's own `charged` gives."""
+        return self._price(
+            1.0, self.settings.steps // (10 if "STEPS // 10" in self.code else 1)
+        )
+
+    def _price(self, covered: float, steps: int) -> float:
+        run = self.settings
+        step = SampledGaussian(run.noise_multiplier / covered, run.batch / run.public_size)
+        return pld.epsilon([Release(step, steps)], delta=1e-5).epsilon
+
+    def check(self, line: object, epsilon: object) -> None:
         """Print whether line and epsilon are right: "none" is an epsilon that does not exist."""
         print(self.judge(line=line, epsilon=epsilon))
 
@@ -194,8 +202,11 @@ class Homework:
         if number < 0:
             wanted = 'a number >= 0, or "none" where no finite epsilon covers the run'
             return f"{said}: yes. epsilon must be {wanted}, got {reprlib.repr(epsilon)}."
-        near = math.isclose(number, self.epsilon, rel_tol=0.02)
-        return f"{said}: yes. Epsilon {number:.4g}: {'yes' if near else 'no'}."
+        told = f"{said}: yes. Epsilon {number:.4g}:"
+        if math.isclose(number, self.epsilon, rel_tol=0.02):
+            return f"{told} yes."
+        charged = math.isclose(number, self.charged, rel_tol=0.02)
+        return f"{told} no{', that is what was charged' if charged else ''}."
 
     def solution(self) -> None:
         """Print the fault, its line and its price."""

@@ -91,13 +91,15 @@ def test_line_and_epsilon_are_judged(name, capsys):
     shown = {math.inf: "none"}.get(one.epsilon, f"{one.epsilon:.3g}")
     assert one.judge(line=line, epsilon=shown).endswith(": yes.")
     assert one.judge(line=line, epsilon=one.epsilon * 1.1 if shown != "none" else 9).endswith("no.")
+    told = one.judge(line=line, epsilon=one.charged)
+    assert told.endswith("no, that is what was charged.")
     assert "no. Which line" in one.judge(line=8, epsilon=shown)
     for odd in ("abc", "", None, ..., 0, 99, 2.5, True, math.nan, 10**400, [line]):
         assert one.judge(line=odd, epsilon=shown).startswith("line must be a number in 1..")
     for odd in ("much", "", None, ..., -1, True, math.nan, 10**400, [3.0]):
         assert f"Line {line}: yes. epsilon must be " in one.judge(line=line, epsilon=odd)
     assert one.judge(line=f" {line}", epsilon=shown) == one.judge(line=line, epsilon=shown)
-    one.check(line=line, epsilon=shown)
+    one.check(line, shown)
     one.solution()
     assert one.fault.why in capsys.readouterr().out
     assert f"\n{line:2} " in repr(one)
