@@ -17,7 +17,8 @@
 #
 # - **Time** 10 seconds to run on one core, 25 minutes to read, 35 for its exercises
 # - **Memory** 250 MB
-# - **Needs** [01_accountants](01_accountants.ipynb); no data set, no download, no GPU
+# - **Needs** [01_accountants](01_accountants.ipynb), [02_train_twice](02_train_twice.ipynb),
+#   [03_dp_cgan](03_dp_cgan.ipynb); no data set, no download, no GPU
 # - **Sources** the public code and texts that each card names, read at the place it gives
 
 # %% [markdown] tags=["slide", "lab2"]
@@ -33,7 +34,7 @@
 # and breaks no guarantee.
 
 # %% tags=["fragment", "lab2"]
-from dpkit.common.show import tabled
+from dpkit.common.show import at_most, tabled
 from dpkit.papers.claims import CAUSES
 
 tabled(CAUSES.items(), ["kind", "what happens"])
@@ -142,6 +143,7 @@ turn.penalty_after_noise.check(...)
 
 # %% tags=["lab2"]
 T, runs, noise = 100, 5_000, 0.4
+rng = np.random.default_rng(1)
 
 
 def largest(others, record):
@@ -213,7 +215,7 @@ print(f"without it      up to {noisy_mean(wages[:-1])['range'][1]:,.0f}")
 # - *Try ten learning rates at epsilon 1 each, publish the best run.* Which one it is depends on all ten: charge
 #   all, or a proven price of choosing (`python -m dpkit epsilon --best-of`).
 #
-# And here a branch votes without being charged:
+# And here a branch votes without being charged (the numbers are shares of the batches):
 
 # %%
 card("ledger/pate-gan-uncharged-branch")
@@ -231,7 +233,7 @@ card("ledger/pate-gan-uncharged-branch")
 draws = [Release(SampledGaussian(1.07, 1 / 1_000), 32 * 20_000)]
 one_draw = [Release(SampledGaussian(1.07 / 32**0.5, 1 / 1_000), 20_000)]
 for name, ledger in (("32 draws", draws), ("one draw of 32", one_draw)):
-    print(f"{name:15} epsilon {pld.epsilon(ledger, delta=1e-5, gap=0.01).epsilon:7.2f}")
+    print(f"{name:15} epsilon {at_most(pld.epsilon(ledger, delta=1e-5, gap=0.01).epsilon)}")
 
 # %% [markdown] tags=["lab2"]
 # Under the second reading a drawn record is used 32 times but hidden by sampling only once. That is what really
@@ -303,8 +305,9 @@ card("ledger/float-laplace-support")
 # %% [markdown] tags=["slide"]
 # ## 8. What did they cost?
 #
-# The slips of sections 1 to 7, charged and computed. (For the formula, reprosyn's PATE-GAN: its noise is priced
-# by a certified accountant at delta 1e-5.)
+# One slip of each of the seven kinds, charged and computed: six from the cards above, and as "uncharged" the
+# penalty of question 2. (For the formula, reprosyn's PATE-GAN: its noise is priced by a certified accountant at
+# delta 1e-5.)
 
 # %%
 from dpkit.papers import literature
@@ -326,7 +329,7 @@ for row, (charged, true) in enumerate(costs.values()):
     ax.plot([charged, end], [row, row], color="0.8", linewidth=2, zorder=0)
     for x, name, look in ((charged, "charged", "o"), (end, "proven", sign)):
         ax.plot(x, row, look, color=plots.MEANINGS[name], label=name.replace("proven", "computed") * (row == 0))
-    plots.note(ax, f"{true:.1f}".replace("inf", "no finite epsilon"), (end, row), (7, -3))
+    plots.note(ax, at_most(true).replace("inf", "no finite epsilon"), (end, row), (7, -3))
 ax.set(xscale="log", xlim=(0.7, 9e3), xlabel="epsilon", yticks=range(len(costs)), yticklabels=costs, ylim=(6.6, -0.6))
 ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 plots.picture(drawn, "A slip multiplies epsilon by five or more, or leaves no finite one. Each row is a published case.")
@@ -334,9 +337,11 @@ plots.picture(drawn, "A slip multiplies epsilon by five or more, or leaves no fi
 # %% [markdown]
 # ## Your turn
 #
-# **Is it private, as charged?** Thirty cases, judged one by one. Each case says what is run; below it, who
-# claims what about it. Your first answer counts, and the reply says why. Below the last case stands what you
-# judged right, by kind of slip. Half of the thirty hold: they were chosen so, so the failure rate says nothing
+# (In the questions above, `turn.nine_tensors.hint(1)` helps, `turn.nine_tensors.solution()` shows the answer.)
+#
+# **Is it private, as charged?** Thirty cases, judged one by one. The first fifteen can be judged with what
+# notebooks 00 to 06 taught. Each case says what is run; below it, who claims what about it. Your first answer
+# counts, and the reply says why. Below the last case stands what you judged right, by kind of slip. Half of the thirty hold: they were chosen so, so the failure rate says nothing
 # about the field. ([All claims](../docs/claims.md) with their verdicts.)
 
 # %% tags=["explorer"]
@@ -346,7 +351,7 @@ Cases(turn.CASES)
 
 # %% [markdown]
 # **Homework.** Twenty lines of DP-SGD, with one fault. Draw yours by your name. Find the line, and what the run
-# really costs (`"none"` if no finite epsilon covers it): `task.check(line=..., epsilon=...)`.
+# really costs (`"none"` if no finite epsilon covers it): `task.check(line, epsilon)`.
 
 # %%
 from dpkit.course.exercises import homework

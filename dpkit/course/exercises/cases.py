@@ -4,14 +4,19 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import ipywidgets as widgets
+
 from dpkit.common.show import tabled
 from dpkit.course.exercises.quiz import Quiz
 from dpkit.course.exercises.sheet import Sheet
+from dpkit.course.explorers.claims_wall import computed, stated
 from dpkit.papers import literature, with_claims
 from dpkit.papers.claims import check
 
 PRIVATE: str = "private as charged"
 NOT_PRIVATE: str = "not private as charged"
+TAUGHT = 15  # cases, before those under REST
+REST = "<p><b>The rest need a computation, or a term that you look up.</b></p>"
 
 
 class Cases(Quiz):
@@ -28,11 +33,15 @@ class Cases(Quiz):
             self.kinds.append("none, it holds" if holds else claim.code.cause)
             whose = claim.where.partition(":")[0] if paper is literature else paper.TITLE
             verdict = "The claim holds" if holds else f"The claim fails: {claim.code.cause}"
-            reply = f"{verdict}. {found.explanation}\n{name}, {claim.where}"
+            value = computed(claim, found.computed).replace("none", "no finite epsilon")
+            numbers = f"Stated: {stated(claim)}; computed: {value}."
+            reply = f"{verdict}. {numbers} {found.explanation}\n{name}, {claim.where}"
             options = dict.fromkeys((PRIVATE, NOT_PRIVATE), reply)
             asked = f"{told}\nClaimed, {whose}: {claim.says}"
             sheet.choice(asked, PRIVATE if holds else NOT_PRIVATE, options)
         super().__init__(sheet.exercises)
+        at = 3 * TAUGHT  # question, buttons and reply of each
+        self.children = (*self.children[:at], widgets.HTML(REST), *self.children[at:])
 
     def _answered(self, change: Any) -> None:
         change.owner.disabled = True  # the first answer counts
@@ -51,4 +60,5 @@ class Cases(Quiz):
         )
 
     def _static(self) -> str:
-        return "".join(question._repr_html_() for question in self.questions)
+        shown = [question._repr_html_() for question in self.questions]
+        return "".join((*shown[:TAUGHT], REST, *shown[TAUGHT:]))

@@ -41,5 +41,8 @@ def test_each_case_is_judged_once_and_errors_are_counted_by_kind():
     table = [re.findall(r">([^<]+)</td>", row) for row in rows]
     assert ["none, it holds", "15", "15", "15"] in table
     assert ["noise", "0", "4", "4"] in table
-    assert "No. The claim fails: uncharged" in cases.replies[0].value
+    assert (
+        "No. The claim fails: uncharged. Stated: at most 1; computed: no f"
+        in cases.replies[0].value
+    )
     assert not any("`" in reply.value for reply in cases.replies)
