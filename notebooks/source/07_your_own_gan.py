@@ -101,7 +101,7 @@ turn.noise.check(...)
 # %% [markdown]
 # Leave `reproducible_seed` out for private data: a reader who knows the seed can remove the noise. It is here
 # so that you see our numbers. We also tried several settings on these digits; on private data each try would
-# have to be charged.
+# have to be charged (the statement of section 4 says "Tuning of hyperparameters: not charged").
 
 # %% tags=["guessed", "hide-output"]
 from dpkit import PrivateGan
@@ -139,12 +139,17 @@ plots.picture(plots.image_rows(shown), "At epsilon 8 most generated digits can b
 # > $\delta$.
 #
 # An epsilon says little without its delta, its adjacency and its accountant. So the run writes the sentence for
-# your paper:
+# your paper, and what it assumes:
+#
+# - **The sentence**, bold below: the guarantee, the unit, the steps that cost it, the accountant.
+# - **The rest**: how batches are drawn, and whether the code does so; what is not charged; what must be true of
+#   your code and data. What is false there makes the sentence false, too.
 
 # %%
 from IPython.display import Markdown
 
-Markdown(f"> {gan.statement(unit='one picture')}")
+sentence, sampling, rest = gan.statement(unit="one picture").partition(" Sampling assumed")
+Markdown(f"> **{sentence}**\n>\n> {(sampling + rest).strip()}")
 
 # %% [markdown]
 # **Check it a second way.** The run's ledger is public. Renyi DP, another accountant, computes in a different
@@ -249,7 +254,8 @@ print("more than 0.8 of 360 right:", bool(right.double().mean() > 0.8))
 # %% [markdown]
 # ## Your turn
 #
-# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+# Put your answer in place of the dots. `turn.two_generators.hint(1)` helps,
+# `turn.two_generators.solution()` shows the answer.
 
 # %% [markdown] tags=["question"]
 # **Question 2.** You train it twice on the same pictures, at epsilon 8 each, and publish both. What do both
@@ -266,7 +272,8 @@ turn.sheet.quiz()
 #
 # - Choose epsilon, delta and the number of steps beforehand; the noise follows.
 # - State epsilon with its delta, its adjacency, its accountant, and what one record is.
-# - Release the generator with its ledger. The critic, the losses and scores on private data stay at home.
+# - Release the generator with its ledger. The guarantee covers the critic, too, but nobody needs it. It does not
+#   cover losses and scores on private data: keep them.
 # - A wrong run looks like a right one: let the kit refuse it, and compute the epsilon a second way.
 
 # %% [markdown]
