@@ -219,6 +219,7 @@ def test_a_card_is_that_of_a_claim_that_there_is(monkeypatch):
     ("changed", "value", "told"),
     [
         ({"stated": 1.0}, 72.38701, "72.39"),  # an upper bound is rounded up
+        ({"stated": 1.0, "tolerance": 1e-9}, 1 + 4e-13, "1"),  # but not past what it meets
         ({"kind": "at least", "stated": 1.0}, 72.389, "72.38"),
         ({"kind": "equals", "stated": 4.0, "tolerance": 0.05}, 6.921412345, "6.921"),
         ({"kind": "equals", "stated": 657.0, "tolerance": 1.0}, 143.0, "143"),
