@@ -79,7 +79,7 @@ from dpkit.course.exercises import start_here as turn
 turn.zero_loss.check(...)
 
 # %% tags=["fragment", "with-code", "lab1"]
-def log_density(y, mean):
+def log_density(y, mean):  # up to a constant, which cancels in the loss
     return -((y - mean) ** 2) / (2 * noise_multiplier**2)
 
 
@@ -100,8 +100,9 @@ for y in (30, 40, 45):
 # probability $\delta$.
 
 # %% [markdown] tags=["slide", "lab1"]
-# For a given $\varepsilon$, the worst $S$ is the set of all $y$ with a loss above $\varepsilon$; it gives the
-# smallest possible $\delta$:
+# For a given $\varepsilon$, the worst $S$ is the set of all $y$ with a loss above $\varepsilon$: exactly there
+# (density with) exceeds $e^\varepsilon$ (density without), so every such $y$ adds to the $\delta$ that is needed,
+# and no other does. Hence the smallest possible $\delta$ is
 # $$\delta(\varepsilon) = \Pr[\text{loss} > \varepsilon \text{ with the person}] - e^\varepsilon \Pr[\text{loss} > \varepsilon \text{ without}].$$
 #
 # As a function of $y$ the loss is a straight line of slope 1 / noise², so one threshold on $y$ is enough.
@@ -123,9 +124,9 @@ for epsilon in (0.5, 1.0, 2.0):
 # %% [markdown] tags=["lab1"]
 # ## Check delta a second way
 #
-# dpkit computes the same $\delta$ another way: from Mills ratios (tail / density) in place of probabilities, which
-# keeps all digits where these are small (Dong, Roth, Su 2022, Corollary 2.13). Its answers for a record removed
-# and for a record added must both agree with ours.
+# dpkit computes the same $\delta$ by a formula that keeps all digits where the probabilities are small (Dong,
+# Roth, Su 2022, Corollary 2.13). Its answers for a record removed and for a record added must both agree with
+# ours.
 
 # %% tags=["lab1"]
 from dpkit.privacy import Gaussian
@@ -182,22 +183,14 @@ plots.picture(
     f"({false_alarm:.2f}, {1 - right:.2f}), is on the curve; the dotted line is guessing.",
 )
 
-# %% [markdown] tags=["lab1"]
-# The next picture has the same axes, for a whole training run: 10,000 steps. Move the noise multiplier, then the
-# mark (alpha, beta). Which attackers can exist? Before you move: does less noise lift the curve or lower it?
-
-# %% tags=["lab1"]
-from dpkit.course.explorers import TradeOff
-
-TradeOff()
-
 # %% [markdown] tags=["slide", "lab1"]
 # ## Compute an epsilon for many releases
 #
 # Training a network privately is the same mechanism many times over. At each step, every example's gradient is
 # **clipped**: scaled down to length $C$ if it is longer. The sum of the clipped gradients then has sensitivity
-# $C$; it gets noise, and the network is updated with it. The costs of all steps add up. A list of what was
-# released is a **ledger**, and an **accountant** adds up its cost.
+# $C$; it gets noise, and the network is updated with it. The losses of all steps add up (the epsilons do not
+# simply multiply, as you will see). A list of what was released is a **ledger**, and an **accountant** computes
+# what all of it costs together.
 
 # %% [markdown] tags=["lab1"]
 # (`rdp` is one accountant; [01_accountants](01_accountants.ipynb) explains it.)
@@ -214,7 +207,7 @@ for steps in (1, 100, 10_000):
 # Why 2.17 for one step, if `delta_by_hand` is below $10^{-5}$ at epsilon 2 already? RDP gives an *upper* bound,
 # which is not the smallest. Find the exact epsilon: try `delta_by_hand` until it gives $10^{-5}$.
 #
-# <details><summary>Answer</summary>1.99.</details>
+# <details><summary>Compare yours</summary>1.99.</details>
 
 # %% [markdown] tags=["slide", "lab1"]
 # That would be hopeless without **sampling**. If each step uses a random 1 % of the records, a person who is
@@ -236,6 +229,17 @@ from dpkit.common.show import short
 guarantee = rdp.epsilon(ledger, delta=1e-5)
 for name, value in guarantee._asdict().items():
     print(f"{name:12} {short(value, 4) if isinstance(value, float) else value}")
+
+# %% [markdown] tags=["lab1"]
+# Which attackers can exist on this run of 10,000 steps? The next picture has the axes of the attackers' curve. Look
+# at one thing only: is the mark, an attacker at (alpha, beta) = (false alarms, members missed), below the curve?
+# None can be there. Does less noise lift the curve or lower it? Guess, then move the noise multiplier. (RDP and
+# PLD are two accountants; [01_accountants](01_accountants.ipynb) explains them, and the rest of the table.)
+
+# %% tags=["lab1"]
+from dpkit.course.explorers import TradeOff
+
+TradeOff()
 
 # %% [markdown] tags=["slide", "lab1"]
 # Now the other way round: which noise keeps 10,000 steps within epsilon 9.6?
@@ -276,10 +280,10 @@ most = np.exp(guarantee.epsilon) * 0.01 + guarantee.delta
 print(f"at epsilon {guarantee.epsilon:.3f} at most {most:.1%} of the patients")
 
 # %% [markdown] tags=["fragment", "lab1"]
-# That holds for every attacker, on average, whatever else they know. The hospital may publish its generator with
-# this sentence, if its code does what the ledger says. Does it? The course asks that of five published systems,
-# and compares three numbers: the epsilon **claimed**, the epsilon **proven** and the epsilon **measured** by an
-# attack.
+# That holds for every attacker, on average over the noise and the batches, whatever else they know. The hospital
+# may publish its generator with this sentence, if its code does what the ledger says. Does it? The course asks
+# that of five published systems, and compares three numbers: the epsilon **claimed**, the epsilon **proven** and
+# the epsilon **measured** by an attack. (The list below has two more, **charged** and **repaired**.)
 
 # %% [markdown]
 # ## Words
@@ -307,7 +311,8 @@ print(f"at epsilon {guarantee.epsilon:.3f} at most {most:.1%} of the patients")
 #
 # ## Your turn
 #
-# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer. (Question 1 is above.)
+# Put your answer in place of the dots. `turn.weekly_noise.hint(1)` helps with question 4, and
+# `turn.weekly_noise.solution()` shows its answer; so do the others. (Question 1 is above.)
 #
 # First, other noise: Laplace noise of scale $b$ has the density $e^{-|x| / b} / (2b)$.
 
@@ -326,8 +331,9 @@ turn.laplace_loss.check(...)
 turn.found_at_most.check(...)
 
 # %% [markdown] tags=["question", "lab1"]
-# **Question 4.** A count is published every week for a year, with fresh noise each time. Which noise
-# multiplier keeps all 52 releases within epsilon 1 at delta 1e-5?
+# **Question 4.** A count is published every week for a year, with fresh noise each time. Which is the
+# smallest noise multiplier that keeps all 52 releases within epsilon 1 at delta 1e-5, by RDP, the accountant
+# that `calibrate` asks?
 
 # %% tags=["lab1"]
 turn.weekly_noise.check(...)
@@ -340,7 +346,7 @@ turn.sheet.quiz()
 #
 # - Epsilon bounds what *any* attacker learns about one person; delta is the probability left over.
 # - The privacy loss compares two worlds, with the person and without. Rare outputs give the most away.
-# - Costs add up over steps. Sampling makes 10,000 steps affordable.
+# - Losses add up over steps. Sampling makes 10,000 steps affordable.
 # - An epsilon means little without its delta, its adjacency and its method.
 # - One value released without noise, and no epsilon holds.
 
