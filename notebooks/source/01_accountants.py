@@ -53,6 +53,8 @@ for answer in (classic, improved, certified):
 # > $$\delta(\varepsilon) = \mathbb{E}_P\big[\max(0,\ 1 - e^{\varepsilon - L})\big] = P(L > \varepsilon) - e^\varepsilon\, Q(L > \varepsilon),$$
 # > and the same with $P$ and $Q$ exchanged (a record added instead of removed). The larger of the two counts.
 #
+# (Both forms agree: at the loss $l$, $Q$ has $e^{-l}$ times $P$'s mass.)
+#
 # In dpkit each mechanism knows its pair $(P, Q)$ and computes its own costs. Here are four:
 
 # %%
@@ -119,7 +121,7 @@ plots.picture(
 # %% [markdown]
 # Randomised response has just two losses, $\pm 0.5$. Laplace loses exactly 0.5 in half of all releases. The
 # sampled Gaussian usually loses almost nothing (nine times in ten the record is not even drawn), but now and then
-# much more than any of the others. This lopsidedness makes its accounting hard, and the two directions of
+# much more than any of the others. This skewness makes its accounting hard, and the two directions of
 # Definition 1.2 differ:
 
 # %%
@@ -128,21 +130,25 @@ print("delta, record removed", *(f"{d:.3e}" for d in removed))
 print("delta, record added  ", *(f"{d:.3e}" for d in added))
 
 # %% [markdown] tags=["lab1"]
-# With sampling at rate $q$, adding a record never costs more than $-\log(1-q) = 0.105$: beyond that, $\delta$ is 0.
+# With sampling at rate $q$, adding a record never costs more than
+# $-\log(1-q) = 0.105$: beyond that, delta is 0. By hand we compute only the other direction, a record removed, which
+# costs more here; the library takes the larger.
 #
 # ## 2. RDP: add up one moment
 #
 # The loss of a run is the **sum of the losses** of its steps: the logarithm of a product of ratios is a sum.
-# Adding up whole distributions is laborious. Adding up one moment, $\mathbb{E}[e^{(\alpha-1) L}]$, is easy.
+# Adding up whole distributions is slow. Adding up one moment, $\mathbb{E}[e^{(\alpha-1) L}]$, is easy.
 #
 # > **Definition 1.3 (Rényi differential privacy, RDP).**
 # > $D_\alpha = \frac{1}{\alpha - 1} \log \mathbb{E}_P\big[e^{(\alpha-1) L}\big]$ for an **order** $\alpha > 1$.
-# > Over independent steps it adds up: $T$ equal steps cost $T D_\alpha$.
+# > Over independent steps it adds up: $T$ equal steps
+# > cost $T D_\alpha$.
 #
-# In units of the clip norm a record moves the sum by 1; $\sigma$ is the noise multiplier, $q$ the sample rate.
-# For the sampled Gaussian, $P = (1-q) N(0, \sigma^2) + q N(1, \sigma^2)$ and $Q = N(0, \sigma^2)$. At an
-# integer order the power of the mixture can be multiplied out, and each term is a Gaussian integral (Mironov,
-# Talwar, Zhang 2019, eq. 30):
+# In units of the clip norm a record moves the sum by 1; $\sigma$ is the noise multiplier,
+# $q$ the sample rate. For the sampled Gaussian, $P = (1-q) N(0, \sigma^2) + q N(1, \sigma^2)$ and
+# $Q = N(0, \sigma^2)$. As $P = e^L Q$, the expectation is also that of $(P/Q)^\alpha$ under $Q$. Here $P/Q$ is
+# $1 - q + q r$, where $r$ is the ratio of the two Gaussians. At an integer order the power can be expanded;
+# the last factor is the mean of $r^k$ (Mironov, Talwar, Zhang 2019, eq. 30):
 # $$e^{(\alpha-1) D_\alpha} = \sum_{k=0}^{\alpha} \binom{\alpha}{k} (1-q)^{\alpha-k} q^k\, e^{k(k-1)/(2\sigma^2)}.$$
 
 # %% tags=["lab1"]
@@ -197,9 +203,10 @@ less = -np.log(largest) / (order - 1)
 print(f"order {order}: delta times {largest:.4f}, epsilon less {less:.4f}")
 
 # %% [markdown]
-# That, and a slightly lower best order, is the difference between 3.01 and 2.60. Can the same curve give an even
-# smaller epsilon? The best that can be proven from any *one* order is known (Asoodeh et al. 2021). To four digits
-# it is the same here:
+# In general that factor is `formula`. Its logarithm over $\alpha - 1$ is just what the improved line adds to the
+# classic one. That, and a slightly lower best order, is the difference between 3.01 and 2.60. Can the same curve
+# give an even smaller epsilon? The best that can be proven from any *one* order is known (Asoodeh et al. 2021). To
+# four digits it is the same here:
 
 # %%
 optimal = rdp.epsilon(run, delta=delta, conversion="optimal")
@@ -218,13 +225,14 @@ for answer in (classic, improved, optimal):
 # still enough: Zhu, Dong, Wang 2022, Thm 10.)
 #
 # A single step usually loses almost nothing. What will the sum of 100 look like, and the sum of 14,062? Guess,
-# then move the steps. Each step convolves the histogram once more, and the tail beyond $\varepsilon$ makes
-# $\delta$. Watch the dashed bell curve: where does it fit, and where not?
+# then move the steps (noise and rate are set to our run's). Each step convolves the histogram once more, and the
+# tail beyond $\varepsilon$ makes $\delta$. Watch the dashed bell curve: where does it fit, and where not?
 
 # %% tags=["lab1"]
 from dpkit.course.explorers import LossesAddUp
 
-LossesAddUp()
+ours = {"noise_multiplier": noise, "sample_rate": rate}  # LossesAddUp() opens with another run
+LossesAddUp(controls=[one._replace(value=ours.get(one.name, one.value)) for one in LossesAddUp.controls])
 
 # %% [markdown] tags=["lab1"]
 # And for our run? Beyond the certified epsilon lies a small probability. With the weights of Definition 1.2 it is
@@ -259,23 +267,25 @@ tabled(table, ["accountant", "what it looks at", "epsilon", "true delta there"])
 
 # %% [markdown] tags=["lab1"]
 # At 2.38 the run has $\delta = 10^{-5}$, just as asked. At 2.60 its $\delta$ is nearly five times smaller, at 3.01
-# more than a hundred times: those two epsilons hold, but understate the privacy. This definition is exact, so we
-# can check it by experiment: [23_more_on_accountants](23_more_on_accountants.ipynb) simulates the run.
+# more than a hundred times: those two epsilons hold, but understate the privacy.
+# ([23_more_on_accountants](23_more_on_accountants.ipynb) simulates the run and compares these three $\delta$.)
 #
 # ## 4. Lower and upper: judge a number
 #
 # A computer adds up distributions as histograms, and moves probability to the nodes of a grid. That is a rounding
 # error, and for privacy its *direction* matters. So dpkit rounds twice: once to an epsilon that is certainly too
 # large, once to one that is certainly too small.
+
+# %% [markdown]
+# Take one step of a Gaussian and a very coarse grid, with *nodes* at multiples of log 2. Its *cell* of losses from 0
+# to log 2 has mass 0.268 under P and 0.192 under Q.
 #
-# As a function of $t = e^\varepsilon$, the profile is $P(L > \varepsilon) - t\,Q(L > \varepsilon)$ with the
-# best threshold chosen for each $t$. That is a maximum of straight lines, hence **convex**. So:
-#
-# - between two nodes, the **chord** lies above the curve: each cell's mass goes to its two ends, and both its $P$- and its $Q$-mass are kept;
-# - **merging** all outputs of a cell into one can only hide something (it is post-processing); the merged
-#   mechanism's curve consists of tangents, and lies below the true one.
-#
-# Here for one step of a Gaussian, with a very coarse grid: losses at multiples of $\log 2$.
+# - **Upper: to both nodes.** Give 0.116 of P the loss 0, and 0.152 the loss log 2. Then Q gets 0.116 + 0.152 / 2,
+#   its 0.192: both masses are kept. Plotted against $t = e^\varepsilon$, the profile becomes its **chords**, the
+#   straight lines between its nodes. It is convex (a maximum of straight lines, one for each threshold), so they lie
+#   above it.
+# - **Lower: merge.** Replace all outputs of the cell by one, of loss log(0.268 / 0.192). That is post-processing: it
+#   can only hide something, so the **merged** curve lies below.
 
 # %%
 gauss = Gaussian(noise_multiplier=1.0)
@@ -339,13 +349,16 @@ for name, value in claims.items():
 #
 # ### Write your own accountant
 #
-# Chords, a Fourier transform and Definition 1.2 make an accountant of a dozen lines. Whatever lies beyond the
-# grid counts as an infinite loss: its probability is added to $\delta$.
+# Chords, a Fourier transform and Definition 1.2 make an accountant of a dozen lines. A cell between nodes $a$ and $b$
+# has masses $p$ of $P$ and $q$ of $Q$. If $u$ goes to $b$ and $p - u$ to $a$, then $Q$ keeps its mass where
+# $q = (p - u) e^{-a} + u e^{-b}$. Multiply by $e^a$
+# and solve: $u$ is `up` below. If one step's loss lies beyond the grid, it counts as infinite: its probability is
+# added to delta.
 
 
 # %%
 def on_grid(mechanism, spacing, reach):
-    """Nodes, masses under P on them with P and Q of each cell kept, and the mass beyond."""
+    """Nodes, masses of P (a record removed) on them, and the mass beyond; each cell keeps P and Q."""
     nodes = spacing * np.arange(-round(reach / spacing), round(reach / spacing) + 1)
     p, q = mechanism.privacy_loss().masses(nodes)
     up = (p[1:-1] - q[1:-1] * np.exp(nodes[:-1])) / -np.expm1(-spacing)  # to the upper end
@@ -354,15 +367,22 @@ def on_grid(mechanism, spacing, reach):
     return nodes, masses, p[-1]
 
 
+# %% [markdown]
+# The sum can leave the grid, too. The transform is circular: such a sum comes back at the other end, as a *small*
+# loss. `wraps` bounds the probability by Markov's inequality, as in Theorem 1.4, and it is added to $\delta$ as well.
+
+
 # %%
 def composed(nodes, masses, beyond, steps):
     """delta as a function of epsilon, after `steps` steps."""
-    transform = np.fft.rfft(np.fft.ifftshift(masses))  # loss 0 comes first
+    transform = np.fft.rfft(np.fft.ifftshift(masses))  # the transform wants loss 0 first
     summed = np.fft.fftshift(np.fft.irfft(transform**steps, masses.size))
+    k = np.arange(1, 31)
+    wraps = np.exp((steps * np.log(np.exp(np.outer(k, nodes)) @ masses) - k * nodes[-1]).min())
 
     def delta_at(epsilon):
         counts = np.maximum(0, -np.expm1(np.minimum(epsilon - nodes, 0)))
-        return steps * beyond + counts @ summed
+        return steps * beyond + wraps + counts @ summed
 
     return delta_at
 
@@ -382,11 +402,13 @@ for spacing in (0.005, 0.0025, 0.00125):
 
 # %% [markdown]
 # Half the spacing gives a quarter of the error. This is an upper bound, except for floating-point errors, which
-# this small accountant does not count.
+# this small accountant does not count. (At `reach=2.5` and without `wraps`, it would say 2.28, below `lower`; with
+# `wraps`, no epsilon.)
 #
 # ## 5. Compare accountants on a run of your choice
 #
-# Move noise, rate, steps and delta. Guess first: does half the noise double epsilon?
+# Move noise, rate, steps and delta. Guess first: does half the noise double epsilon? ("Order ... decides": it gives
+# the smallest epsilon. *Moments* is RDP at integer orders. *GDP* replaces the sum of losses by a bell curve.)
 
 # %% tags=["lab1"]
 from dpkit.course.explorers import Accountant
@@ -396,7 +418,7 @@ Accountant()
 # %% [markdown] tags=["lab1"]
 # ## Your turn
 #
-# `hint(1)` helps, `solution()` shows the answer.
+# `turn.one_order.hint(1)` helps with question 1, and `turn.one_order.solution()` shows its answer; so do the others.
 
 # %% [markdown] tags=["question", "lab1"]
 # **Question 1.** Take order 2 alone. Which epsilon does the improved conversion give for the run, at delta
@@ -429,7 +451,7 @@ turn.sheet.quiz()
 #   loss, RDP where a mechanism only knows its moments.
 # - A certified pair, lower to upper, holds the true epsilon: a report below `lower` is refuted, one above `upper`
 #   holds.
-# - Sampling makes losses lopsided: almost always next to nothing, rarely a lot.
+# - Sampling makes losses skewed: almost always next to nothing, rarely a lot.
 # - Every theorem here has conditions; [22_theorems_that_mislead](22_theorems_that_mislead.ipynb) shows what happens
 #   when they are forgotten.
 
