@@ -55,10 +55,11 @@ place = sheet.choice(
         "the generated images take directions, too.": lambda: 256.0,
         "that is section 3's batch. How many more could there be?": lambda: 16.0,
     },
+    tolerance=0.003,  # it is a count
 )
 def members() -> float:
     """With noise by eq. 9, how many real images can a batch have, and the attack still find each?
 
-    As many generated ones are with them, and the first layer has 256 units.
+    As many generated images are with them (not always 64), and the first layer has 256 units.
     """
     return 256 / 2
