@@ -378,7 +378,8 @@ print(f"{low.lower:.4f} <= epsilon <= {high.epsilon:.4f}")
 # %% [markdown]
 # ## Your turn
 #
-# `hint(1)` helps, `solution()` shows the answer. (Questions 1 and 2 are above.)
+# `turn.clinic_batch.hint(1)` helps with question 4, and `turn.clinic_batch.solution()` shows its answer; so do the
+# others. (Questions 1 and 2 are above.)
 
 # %% [markdown] tags=["question"]
 # **Question 3.** A step has rate 0.01 and noise 2; delta is 1e-5. From how many steps on is
