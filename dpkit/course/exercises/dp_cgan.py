@@ -15,10 +15,10 @@ def per_tensor() -> float:
 
 @sheet.function(
     "Scale each row by min(1, bound / its norm).",
-    "A row of zeros has norm 0: do not divide by it.",
+    "A factor for each row, never above 1; then the sum over rows, .sum(axis=0).",
     examples=[
         (np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0),
-        (np.array([[0.0, 0.0], [0.0, -7.0]]), 2.0),
+        (np.array([[0.6, 0.0], [0.0, -7.0]]), 2.0),
         (np.array([[1.0, 2.0, 2.0]]), 3.0),
     ],
     because="Whatever the records are, removing one moves this sum by at most the bound.",
@@ -26,7 +26,8 @@ def per_tensor() -> float:
 def clipped_sum(gradients: np.ndarray, bound: float) -> np.ndarray:
     """Write clipped_sum(gradients, bound): the sum of the rows, each clipped to norm bound.
 
-    `gradients` is a NumPy array with one example's gradient in each row; so is the sum, of one row.
+    `gradients` is a NumPy array with one example's gradient in each row; the sum has a
+    number for each column.
     """
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
     return (gradients * np.minimum(1, bound / np.maximum(norms, 1e-300))).sum(axis=0)
