@@ -33,7 +33,8 @@
 # > noise have standard deviation $s$. An accountant that is given the noise multiplier $z$ is right about the run if
 # > $s \ge z\,\Delta$ and batches are drawn as it assumes. Where $s$ is smaller, the true noise multiplier is $s/\Delta$.
 #
-# So each section asks two questions: how far can one record move it, and how much noise is there?
+# So each section asks two questions: how far can one record move it, and how much noise is there? A record is added or
+# removed (*add-remove*), unless a section says otherwise.
 
 # %%
 from dpkit.papers.small_images import prior_work
@@ -106,8 +107,9 @@ plots.picture(drawn, "One record moves the average of clipped gradients a little
               "What is released as its gradient turns once round: circles of diameter 2/64 and 2.")
 
 # %% [markdown]
-# If each gradient is clipped, one record moves the average by $2C/64$, less as the batch grows. If the average is clipped,
-# one record moves it by $2C$, whatever the batch.
+# Here the record was exchanged (*replace-one*). If each gradient is clipped, that moves the average by $2C/64$, less as
+# the batch grows; to add or remove a record moves it by $C/64$. If the average is clipped, both move it by $2C$, whatever
+# the batch.
 #
 # **The price.** Their noise on the clipped mean is $z\,C$. (Until July 2018 it was $z\,C^2$, with $C = 10^{-4}$; the
 # authors corrected that.) So $\Delta = 2C$ leaves half the noise multiplier. For one epoch of their 6,000 records in
@@ -190,8 +192,8 @@ print(f"the review says: too small by a factor of eight; computed: {factor:.3f}"
 # | `price(z)` | or else `price(z / sqrt(len(g_i)))` |
 #
 # *Where:* the same repository, `dp/clippers/basic.py`, lines 16 to 26: each tensor is a group of its own, and gets
-# noise of $z\,C$. By one argument in the text (Theorem 4.1) all groups cost as much as one. The code charges each of
-# them, as if each had drawn a batch of its own (lines 28 and 29).
+# noise of $z\,C$. Zhang, Ji and Wang argue in the text (Theorem 4.1) that all groups cost as much as one. Their code
+# charges something else: each group, as if it had drawn a batch of its own (lines 28 and 29).
 #
 # [03_dp_cgan](03_dp_cgan.ipynb) had four tensors. And with nine?
 
@@ -230,7 +232,8 @@ plots.picture(drawn, "The whole grows with the square root of the number of grou
 # estimates that the gradients are longer "probably proportional to the number of groups [...] a factor of about 10". The
 # noise is indeed too small; for Zhang et al.'s networks the factor is two to three.
 #
-# **The price** of seven tensors in the same run, now on all of its four devices:
+# **The price** of seven tensors in the same run, now on all of its four devices. So batches hold 256 records, not 64, and
+# the sample rate is four times that of section 2:
 
 # %%
 rate = MNIST.expected_batch_size / MNIST.private_examples
@@ -249,15 +252,15 @@ for name, one in found.items():
 #
 # | as it was | as it should be |
 # |---|---|
-# | `bound = 13449.216` | `bound = 13449.216` |
-# | `noise = 5 * normal()`  (or 10, or 15) | `noise = z * bound * normal()` |
+# | `noise = 5 * normal()`  (or 10, or 15) | `noise = z * 13449.216 * normal()` |
 #
 # *Where:* Xie, Lin, Wang, Wang and Zhou 2018, illidanlab/dpgan at 033a82f, `wgan.py`, lines 69 and 167 to 172 (the
 # noise), and `test.py`, line 114 (the bound).
 #
-# This method clips the critic's *weights*, shows that gradients are then bounded, and computes the bound. According to
-# the review, the public repository lacks the algorithm, and it is open how the noise scales with the bound. Both are
-# there, and easy to miss: line 114 of a test script is
+# This method clips the critic's *weights*, shows that gradients are then bounded, and computes the bound, 13,449.216.
+# According to the review, the public repository lacks the algorithm, and it is open how the noise scales with the bound.
+# The algorithm is in `wgan.py`. The noise's scale is easy to miss, in line 114 of a test script, where $q$ is the sample
+# rate and $n_d$ the number of critic steps in one iteration, five:
 #
 # $$ \varepsilon = \frac{2\,q\,\sqrt{n_d \log(1/\delta)}}{\text{noise}\,/\,\text{bound}}. $$
 #
@@ -293,8 +296,8 @@ plots.picture(drawn, "At the noise of the scripts, the line is far below the cer
               "where the noise is a few times the bound.")
 
 # %% [markdown]
-# At a thousandth of the bound, the line is too small by a factor of ninety thousand. A bound for the worst case may be far
-# above this network's gradients. Clipping *gradients* lets one choose the bound, and then it holds.
+# At a thousandth of the bound, the line is too small by a factor of ninety thousand. A bound for the worst case may be
+# far above this network's gradients. Clipping *gradients* lets one choose the bound, and then it holds.
 #
 # ## 5. A batch of one
 #
@@ -313,7 +316,8 @@ plots.picture(drawn, "At the noise of the scripts, the line is far below the cer
 # > **What one record can do.** If it is not you, it is someone else, whose gradient may be the opposite of yours. Your
 # > presence then moves the release from $-C$ to $+C$, by $2C$. With Poisson batches it moves it from 0 to $C$.
 #
-# **The price** of their 500 epochs of 6,000 steps, by the review's accountant (RDP, classic conversion):
+# **The price** of their 500 epochs of 6,000 steps at noise multiplier $z = 1$, by the review's accountant (RDP, classic
+# conversion):
 
 # %%
 from dpkit.papers.small_images.claims import beaulieu_by_epoch, epsilon
@@ -369,7 +373,8 @@ assert abs(epsilon(half) - epsilon(published.ledger())) < 1e-9
 # four years later, by Chua and others.)
 #
 # **What one record can do.** An accountant bounds the worst case, so take one: all gradients are $-C$, but yours is
-# $+C$. Compare with the data set in which your place is left empty. One batch, nobody knows which, is off by $2C$ if you
+# $+C$. Compare with the data set in which your place is *left empty*: a record without a gradient stands there, and all
+# others stay in their batches. (A third adjacency; here too a record's coming or going moves a sum by $C$.) One batch, nobody knows which, is off by $2C$ if you
 # are there, and by $C$ if you are not. *The largest noisy sum* then says more about you than the accountant allows. Draw
 # a few passes. In which panel does the largest sum, circled, contain you more often?
 
@@ -403,7 +408,6 @@ from dataclasses import replace
 
 from dpkit.common.show import tabled
 from dpkit.papers import small_images as paper
-from dpkit.papers.claims import check
 
 claims = {claim.name: claim for claim in paper.CLAIMS}
 least = claims["shuffled-against-poisson"].curve()
@@ -429,23 +433,24 @@ plots.picture(drawn, "From noise 0.6 on, one shuffled pass costs more than the c
 # the one line and is otherwise as it should be.
 #
 # - **Claimed or charged:** what the text or a script claims for it or, where nothing is claimed, what the paper's own
-#   accountant charges. That accountant charges more than the certified one of the sections above.
+#   accountant charges.
 # - **Proven:** an upper bound, computed anew (certified; in rows 1 and 5 by RDP, which is a little looser).
+# - **In its section:** the prices above, charged and true, and why they differ from this row's.
 # - **Measured:** what the attack shows at 95 % confidence. The true epsilon lies between the last two.
 
 # %%
-LINES = {"1 average, then clip": "small_images/clip-after-mean",
-         "2 a stray factor": "dpgan/stray-factor-1-device",
-         "3 groups clipped one by one": "dpgan/theorem-4.1",
-         "4 a bound that the noise ignores": "small_images/xie-accountant",
-         "5 a batch of one": "small_images/beaulieu-jones",
-         "6 shuffled batches": "small_images/published"}
+LINES = {"1 average, then clip": ("small_images/clip-after-mean", "1.017, 7.551: certified, not by RDP"),
+         "2 a stray factor": ("dpgan/stray-factor-1-device", "0.252, 278.0: certified; 4 is the text's"),
+         "3 groups clipped one by one": ("dpgan/theorem-4.1", "1.147, 22.00: certified; 4 is the text's"),
+         "4 a bound that the noise ignores": ("small_images/xie-accountant", "five steps; here five hundred"),
+         "5 a batch of one": ("small_images/beaulieu-jones", "1.893, 13.59: by the classic conversion"),
+         "6 shuffled batches": ("small_images/published", "one pass; here 40, replace-one, noise 0.5")}
 
 # %%
 from dpkit.papers.targets import chosen, results
 
 lines, runs = {}, []
-for line, name in LINES.items():
+for line, (name, _) in LINES.items():
     (target,) = chosen(name)
     said = target.charged if target.claimed is None else target.claimed
     measured = results.stored(target)["measured"]
@@ -455,9 +460,9 @@ for line, name in LINES.items():
 # %%
 from dpkit.common.show import at_least, at_most
 
-rows = [(line, f"{one['claimed']:.4g}", at_most(one["proven"]), at_least(one["measured"]))
+rows = [(line, f"{one['claimed']:.4g}", at_most(one["proven"]), at_least(one["measured"]), LINES[line][1])
         for line, one in lines.items()]
-tabled(rows, ["line", "claimed or charged", "proven", "measured by attack"])
+tabled(rows, ["line", "claimed or charged", "proven", "measured by attack", "in its section"])
 
 # %% tags=["hide-input"]
 drawn, (ax,) = plots.figure(width=8, height=3.2)
@@ -478,33 +483,13 @@ plots.picture(drawn, "In every row the attack shows more than was claimed or cha
 tabled(runs, ["line", "the run", "neighbours"])
 
 # %% [markdown]
-# ## 8. The claims, computed
-#
-# What the review says of these lines, and what the works under review say, in the order of the sections.
-
-# %%
-from dpkit.papers import dpgan
-
-claims |= {claim.name: claim for claim in dpgan.CLAIMS}
-ABOUT = {1: ("clip-after-mean", "beaulieu-jones-noise-c-squared"),
-         2: ("zhang-factor-8", "stray-factor-1-device"),
-         3: ("zhang-groups-factor-10", "theorem-4.1-7-groups", "groups-share-one-batch"),
-         4: [name for name in claims if name.startswith("xie-")],
-         5: ("beaulieu-jones-add-remove", "beaulieu-jones-replace-one"),
-         6: ("shuffled-against-poisson",)}
-
-
-# %%
-verdicts = [(section, check(claims[name])) for section, names in ABOUT.items() for name in names]
-found = tabled([(f"{section} {v.claim.name}", v.claim.says.replace("\N{GRAVE ACCENT}", ""),
-                 *(v.claim.shown(x, ".4g") for x in (v.claim.stated, v.computed)), v.verdict)
-                for section, v in verdicts], ["section and claim", "what is said", "stated", "computed", "verdict"])
-found._replace(notes=[f"{k} {v.claim.name}: {v.explanation}".replace("\N{GRAVE ACCENT}", "") for k, v in verdicts])
+# [docs/claims.md](../docs/claims.md), under *Small images* and *dpGAN*, has every claim of the review and of these works
+# with its verdict. The wall in [20_claims_ledger](20_claims_ledger.ipynb) gives the reasons.
 
 # %% [markdown]
 # ## Your turn
 #
-# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+# Put your answer in place of the dots. `turn.noise_left.hint(1)` helps, `turn.noise_left.solution()` shows the answer.
 
 # %% [markdown] tags=["question"]
 # **Question 3.** The noise is divided by the root of the batch size, and noise multiplier 1 is charged. Which
