@@ -96,8 +96,8 @@ tabled(table_1(stored), digits=2)
 
 # %% [markdown]
 # The printed scores of generated data lie above our means, and five of the six above our highest seed. But seeds differ
-# by up to twenty points, for a reason. The published code trains classifiers on images in $[0, 1]$ and tests them on images
-# in $0..255$. How many real images does logistic regression then get right? Guess before you run on:
+# by up to twenty points, for a reason. The published code trains classifiers on images in $[0, 1]$ and tests them on
+# images in $0..255$. How many real images does logistic regression then get right? Guess before you run on:
 
 # %% [markdown] tags=["question"]
 # **Question 1.** A logistic regression on real MNIST is right for 92.1 % of test images in [0, 1]. How many
@@ -240,7 +240,8 @@ else:
 # %% [markdown]
 # ## Your turn
 #
-# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+# Put your answer in place of the dots. `turn.noise_for_4c.hint(1)` helps, `turn.noise_for_4c.solution()` shows the
+# answer.
 
 # %% [markdown] tags=["question"]
 # **Question 2.** The published noise covers a sensitivity of C, the published code has one of 4C. With which

@@ -370,7 +370,7 @@ card("adadp/local-clipping-sensitivity")
 #
 # ## Your turn
 #
-# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+# Put your answer in place of the dots. `turn.true_rate.hint(1)` helps, `turn.true_rate.solution()` shows the answer.
 #
 # "Our accountant uses the sample rate 256/50,000" is a claim of the kind of section 2. Write it with `kind="at most"`
 # and `stated=3.62`, and let `check` decide.
