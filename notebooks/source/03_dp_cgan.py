@@ -251,8 +251,8 @@ for rule in (FlatClipping(1.1), PerTensorClipping(1.1, tensors=4)):
 # $C\sqrt{4} = 2C$, but the accountant counts $C$. (The explorer's *per group* shows this with two groups.) Moreover, the
 # made examples carry *the private batch's labels*: a record's label decides what the $i$-th fake is, so the gradients on
 # fakes change too, by up to another $2C$. Both parts are added to the same coordinates and may point the same way, so
-# lengths add: $4C$. (Four tensors have coordinates of their own, so there squares add.) Sensitivity is a property of the clipping rule, so we ask the rule, and that
-# of the repaired version, which clips the whole gradient at $C = 0.5$:
+# lengths add: $4C$. (Four tensors have coordinates of their own, so there squares add.) Sensitivity is a property of the
+# clipping rule, so we ask the rule, and that of the repaired version, which clips the whole gradient at $C = 0.5$:
 
 # %% tags=["fragment", "lab2"]
 for name, settings in (("as published", paper.SETTINGS), ("repaired", paper.REPAIRED)):
@@ -378,8 +378,8 @@ for correction, epsilon in counted.items():
 
 # %% [markdown] tags=["fragment", "lab2"]
 # So two slips are about labels. The *labels of the fakes* move sums that get noise: that has a price, if a high one. No
-# finite epsilon covers the *labels in the generator's step*: post-processing of $D$ protects what $G$ learns *from $D$*, not labels that
-# $G$ reads itself. The repair costs nothing: draw the labels from a public distribution, here uniformly.
+# finite epsilon covers the *labels in the generator's step*: post-processing of $D$ protects what $G$ learns *from $D$*,
+# not labels that $G$ reads itself. The repair costs nothing: draw the labels from a public distribution, here uniformly.
 
 # %% [markdown] tags=["lab2"]
 # The repaired run does that, clips the whole gradient at once, samples Poisson batches, and gives the accountant the

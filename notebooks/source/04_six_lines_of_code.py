@@ -374,9 +374,10 @@ assert abs(epsilon(half) - epsilon(published.ledger())) < 1e-9
 #
 # **What one record can do.** An accountant bounds the worst case, so take one: all gradients are $-C$, but yours is
 # $+C$. Compare with the data set in which your place is *left empty*: a record without a gradient stands there, and all
-# others stay in their batches. (A third adjacency; here too a record's coming or going moves a sum by $C$.) One batch, nobody knows which, is off by $2C$ if you
-# are there, and by $C$ if you are not. *The largest noisy sum* then says more about you than the accountant allows. Draw
-# a few passes. In which panel does the largest sum, circled, contain you more often?
+# others stay in their batches. (A third adjacency; here too a record's coming or going moves a sum by $C$.) One batch,
+# nobody knows which, is off by $2C$ if you are there, and by $C$ if you are not. *The largest noisy sum* then says more
+# about you than the accountant allows. Draw a few passes. In which panel does the largest sum, circled, contain you more
+# often?
 
 # %%
 from dpkit.course.explorers import ShuffledOrPoisson
