@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - publish a count privately, and compute the epsilon and delta that it costs
-# - attack it, and say how far any attacker can get
-# - compute the epsilon of a whole training run, and the noise that a budget needs
+# 1. publish a count privately, and compute the epsilon and delta that it costs
+# 2. attack it, and say how far any attacker can get
+# 3. compute the epsilon of a whole training run, and the noise that a budget needs
 #
 # - **Time** 5 seconds to run on one core, 25 minutes to read, 20 for its exercises
 # - **Memory** 160 MB

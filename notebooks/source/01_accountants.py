@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - compute a run's epsilon by hand, from one moment of its privacy loss
-# - say what three accountants look at, and why each of their epsilons holds
-# - judge an epsilon that somebody else reports
+# 1. compute a run's epsilon by hand, from one moment of its privacy loss
+# 2. say what three accountants look at, and why each of their epsilons holds
+# 3. judge an epsilon that somebody else reports
 #
 # - **Time** 10 seconds to run on one core, 40 minutes to read, 10 for its exercises
 # - **Memory** 220 MB
@@ -260,8 +260,8 @@ looks = {
     "the same moment; a loss just above epsilon hardly counts": improved,
     "the whole distribution of the loss, on a grid rounded up": certified,
 }
-spent = [pld.delta(run, epsilon=answer.epsilon).delta for answer in looks.values()]
-rows = zip(("RDP, classic", "RDP, improved", "PLD"), looks, looks.values(), spent, strict=True)
+deltas = [pld.delta(run, epsilon=answer.epsilon).delta for answer in looks.values()]
+rows = zip(("RDP, classic", "RDP, improved", "PLD"), looks, looks.values(), deltas, strict=True)
 table = [(name, looks_at, f"{a.epsilon:.2f}", short(d, 2)) for name, looks_at, a, d in rows]
 tabled(table, ["accountant", "what it looks at", "epsilon", "true delta there"])
 

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - tell by two trainings whether a noise reaches the weights
-# - say why noise on the value of a loss leaves every gradient as it is
-# - find every image of a batch in a gradient whose noise only mixes the batch's images
+# 1. tell by two trainings whether a noise reaches the weights
+# 2. say why noise on the value of a loss leaves every gradient as it is
+# 3. find every image of a batch in a gradient whose noise only mixes the batch's images
 #
 # - **Time** 20 seconds to run on one core, 15 minutes to read, 15 for its exercises
 # - **Memory** 630 MB

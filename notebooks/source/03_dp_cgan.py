@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - follow one private training step from the gradients to the update, and check each part of it;
-# - compute how far one record can move a sum, for the clipping that the code has;
-# - tell apart what is claimed, what is proven and what an attack measures.
+# 1. follow one private training step from the gradients to the update, and check each part of it;
+# 2. compute how far one record can move a sum, for the clipping that the code has;
+# 3. tell apart what is claimed, what is proven and what an attack measures.
 #
 # - **Time** 60 seconds to run on two cores, 40 minutes to read, 10 for its exercises
 # - **Memory** 680 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - find the fault in a line that clips, adds noise or draws a batch;
-# - compute how far one record moves what the line releases, and the epsilon that follows;
-# - set what was claimed against what is proven and what an attack measures.
+# 1. find the fault in a line that clips, adds noise or draws a batch;
+# 2. compute how far one record moves what the line releases, and the epsilon that follows;
+# 3. set what was claimed against what is proven and what an attack measures.
 #
 # - **Time** 20 seconds to run on one core, 40 minutes to read, 20 for its exercises
 # - **Memory** 630 MB

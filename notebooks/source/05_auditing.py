@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - turn an attack's errors into a lower bound on epsilon that holds with 95 % confidence
-# - find out by attack whether a step of training protects a record as charged
-# - say what a small measured epsilon shows, and what it does not
+# 1. turn an attack's errors into a lower bound on epsilon that holds with 95 % confidence
+# 2. find out by attack whether a step of training protects a record as charged
+# 3. say what a small measured epsilon shows, and what it does not
 #
 # - **Time** 25 seconds to run on two cores, 30 minutes to read, 15 for its exercises
 # - **Memory** 600 MB

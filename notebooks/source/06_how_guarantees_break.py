@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - ask seven questions of private code, one for each way in which its guarantee can break
-# - compute what a slip costs: the epsilon that was charged, and the one that the same run has
-# - judge from a description whether a run is as private as it is charged
+# 1. ask seven questions of private code, one for each way in which its guarantee can break
+# 2. compute what a slip costs: the epsilon that was charged, and the one that the same run has
+# 3. judge from a description whether a run is as private as it is charged
 #
 # - **Time** 10 seconds to run on one core, 25 minutes to read, 35 for its exercises
 # - **Memory** 250 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - train a private GAN on a folder of images, with networks of your own
-# - state its guarantee in one sentence, and check the epsilon a second way
-# - release one file that others can price again, and say what must stay private
+# 1. train a private GAN on a folder of images, with networks of your own
+# 2. state its guarantee in one sentence, and check the epsilon a second way
+# 3. release one file that others can price again, and say what must stay private
 #
 # - **Time** 30 seconds to run on two cores, 15 minutes to read, 10 for its exercises
 # - **Memory** 600 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - compute what 30,303 steps cost as charged, and after each correction;
-# - read a table of scores with its spread between seeds, and name the protocol behind it;
-# - say what a pilot run and further seeds cost, when all are published.
+# 1. compute what 30,303 steps cost as charged, and after each correction;
+# 2. read a table of scores with its spread between seeds, and name the protocol behind it;
+# 3. say what a pilot run and further seeds cost, when all are published.
 #
 # - **Time** 30 seconds to run on one core, 15 minutes to read, 10 for its exercises
 # - **Memory** 430 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - compute one private step of a critic that is clipped in groups, and check it against autograd
-# - say why $k$ groups of one batch cost as much as one group with noise smaller by $\sqrt k$
-# - find, in five lines of code, why a run costs more than its budget
+# 1. compute one private step of a critic that is clipped in groups, and check it against autograd
+# 2. say why $k$ groups of one batch cost as much as one group with noise smaller by $\sqrt k$
+# 3. find, in five lines of code, why a run costs more than its budget
 #
 # - **Time** 80 seconds to run on two cores, 75 minutes to read, 15 for its exercises
 # - **Memory** 820 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - compute which of the paper's formulas lie below the certified cost of noisy loss values
-# - train its repaired method on census records with a proven epsilon, and calibrate a decaying noise for it
-# - tell a score that rewards a generator of one picture from a score that measures what can be learned
+# 1. compute which of the paper's formulas lie below the certified cost of noisy loss values
+# 2. train its repaired method on census records with a proven epsilon, and calibrate a decaying noise for it
+# 3. tell a score that rewards a generator of one picture from a score that measures what can be learned
 #
 # - **Time** 120 seconds to run on two cores, 65 minutes to read, 10 for its exercises
 # - **Memory** 930 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - compute one private step of a Wasserstein GAN, gradient penalty included, and check it against autograd
-# - say when Adam forgets the clip norm, and find where it stops
-# - tell apart the epsilon that is charged for a run and the one that its batches cost, and read Figures 1 to 3 with both
+# 1. compute one private step of a Wasserstein GAN, gradient penalty included, and check it against autograd
+# 2. say when Adam forgets the clip norm, and find where it stops
+# 3. tell apart the epsilon that is charged for a run and the one that its batches cost, and read Figures 1 to 3 with both
 #
 # - **Time** 110 seconds to run on two cores, 55 minutes to read, 10 for its exercises
 # - **Memory** 850 MB

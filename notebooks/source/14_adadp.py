@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - compute what noise of any shape costs, and tell which shape keeps a gradient's direction best
-# - find the one record that AdaDP's noise gives away, and say why no epsilon covers it
-# - tell apart what may steer the next step's noise and what may not, and compute when a repair runs away
+# 1. compute what noise of any shape costs, and tell which shape keeps a gradient's direction best
+# 2. find the one record that AdaDP's noise gives away, and say why no epsilon covers it
+# 3. tell apart what may steer the next step's noise and what may not, and compute when a repair runs away
 #
 # - **Time** 60 seconds to run on two cores, 60 minutes to read, 15 for its exercises
 # - **Memory** 880 MB

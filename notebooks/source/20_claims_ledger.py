@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - turn a sentence of a paper into a number, a comparison and a verdict
-# - tell the four verdicts apart, and say what is missing where a claim cannot be checked
-# - find the line of code behind a claim that fails, and compute what it costs
+# 1. turn a sentence of a paper into a number, a comparison and a verdict
+# 2. tell the four verdicts apart, and say what is missing where a claim cannot be checked
+# 3. find the line of code behind a claim that fails, and compute what it costs
 #
 # - **Time** 10 seconds to run on one core, 30 minutes to read, 10 for its exercises
 # - **Memory** 250 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - compute the sensitivity and the price of a release of noisy class moments, and sample digits from it
-# - say which directions of a covariance the noise hides, and how many records it takes to see more
-# - tell whether a GAN's steps add anything to a baseline of the same epsilon
+# 1. compute the sensitivity and the price of a release of noisy class moments, and sample digits from it
+# 2. say which directions of a covariance the noise hides, and how many records it takes to see more
+# 3. tell whether a GAN's steps add anything to a baseline of the same epsilon
 #
 # - **Time** 30 seconds to run on two cores, 30 minutes to read, 10 for its exercises
 # - **Memory** 800 MB

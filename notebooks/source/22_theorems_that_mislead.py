@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - find the condition of a theorem that its formula leaves behind, and compute what forgetting it costs
-# - tell an approximation of epsilon from a bound, and refute one that is too small
-# - say which neighbours, batches and numbers an epsilon was proven for
+# 1. find the condition of a theorem that its formula leaves behind, and compute what forgetting it costs
+# 2. tell an approximation of epsilon from a bound, and refute one that is too small
+# 3. say which neighbours, batches and numbers an epsilon was proven for
 #
 # - **Time** 20 seconds to run on one core, 35 minutes to read, 15 for its exercises
 # - **Memory** 220 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - estimate a delta of 1e-5 from 12,000 simulated runs, by importance sampling
-# - tell apart what four composition rules charge as steps go on
-# - find the noise, the steps or the batch that a budget allows
+# 1. estimate a delta of 1e-5 from 12,000 simulated runs, by importance sampling
+# 2. tell apart what four composition rules charge as steps go on
+# 3. find the noise, the steps or the batch that a budget allows
 #
 # - **Time** 30 seconds to run on one core, 25 minutes to read, 15 for its exercises
 # - **Memory** 220 MB

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# - find the epsilon of a run, and the noise, steps or sample rate for an epsilon
-# - tell apart what is proven, what is estimated and what an attacker can show
-# - say why shuffled batches, noise that decays and a record in four tensors cost more than they seem to
+# 1. find the epsilon of a run, and the noise, steps or sample rate for an epsilon
+# 2. tell apart what is proven, what is estimated and what an attacker can show
+# 3. say why shuffled batches, noise that decays and a record in four tensors cost more than they seem to
 #
 # - **Time** 25 seconds to run on one core, 40 minutes to read, 10 for its exercises
 # - **Memory** 300 MB

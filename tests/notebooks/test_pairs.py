@@ -40,7 +40,7 @@ def test_stored_pair(pair: pairs.Pair):
 def test_a_notebook_says_what_one_learns_and_what_comes_next(pair: pairs.Pair):
     first, *_, last = cells = pairs.read_source(pair.source).cells
     goals = first.source.partition("**You will be able to**")[2].partition("- **Time**")[0]
-    assert len(re.findall(r"^- \w", goals, re.MULTILINE)) == 3
+    assert len(re.findall(r"^\d\. \w", goals, re.MULTILINE)) == 3
     assert "- **Needs** " in first.source
     text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     kept = text.partition("## What to take away")[2].partition("**Next:**")[0]
