@@ -18,7 +18,7 @@ from execute import texts
 from nbformat import NotebookNode
 
 from dpkit.course import exercises
-from dpkit.course.exercises.sheet import Choice, Guess, Sheet
+from dpkit.course.exercises.sheet import Choice, Guess, Number, Sheet
 
 PAIRS = pairs.pairs()
 SHEETS: dict[str, Sheet] = {}
@@ -42,6 +42,21 @@ def test_no_answer_is_shown(pair: pairs.Pair):
     ):
         assert set(re.findall(r"turn\.\w+\.check\((.*)\)", code)) <= {"..."}
         assert "solution()" not in re.sub(r"`[^`]*`", "", code)
+
+
+def test_running_the_start_reveals_no_answer():
+    """Neither its outputs nor its text hold the right number of any exercise."""
+    cells = pairs.read_stored(PAIRS[0].stored).cells
+    shown = {
+        text
+        for c in cells
+        for part in (c.source, *(texts(c) if "outputs" in c else ()))
+        for text in NUMBER.findall(part)
+    }
+    numbers = [one for one in SHEETS[PAIRS[0].source.stem].exercises if isinstance(one, Number)]
+    assert len(numbers) >= 3
+    for one in numbers:
+        assert not {f"{one.right:.{digits}g}" for digits in (3, 4, 5)} & shown, one
 
 
 @EVERY

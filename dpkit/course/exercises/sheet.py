@@ -24,6 +24,7 @@ from dpkit.common.lazy import remedied
 from dpkit.common.show import short
 
 LETTERS = "abcdefgh"
+WIDTH = 100  # characters of a reply's line
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 EITHER = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # thousands, or three decimals
 WITHOUT_END = {"none", "infinity", "infinite", "no finite epsilon", "\N{INFINITY}"}
@@ -74,13 +75,13 @@ class Exercise:
         told = answer.strip().strip(".") if isinstance(answer, str) else answer
         empty = isinstance(told, str | list | tuple | dict | set) and not told
         if empty or told is None or told is ...:
-            ways = "hint(1) gives a hint, and " if self.hints else ""
-            what = "Not answered yet: put your answer in place of the dots. In place of check(...),"
-            print(f"{what} {ways}solution() the answer. ({self.sheet.progress})")
+            ways = "hint(1) gives a hint, " if self.hints else ""
+            what = f"Not answered yet: replace the dots; {ways}solution() gives the answer."
+            print(f"{what} ({self.sheet.progress})")
             return
         found = self.judge(answer)
         self.done |= found.right
-        print(f"{found.text} ({self.sheet.progress})")
+        print(textwrap.fill(f"{found.text} ({self.sheet.progress})", WIDTH))
 
     def hint(self, number: Any = 1) -> None:
         """Print a hint, or which there are."""
@@ -94,7 +95,7 @@ class Exercise:
             print(f"Hint {number} of {count}: {self.hints[int(number) - 1]}")
 
     def __repr__(self) -> str:
-        return textwrap.fill(f"{self.place}. {self.question}", 100)
+        return textwrap.fill(f"{self.place}. {self.question}", WIDTH)
 
     def _repr_html_(self) -> str:
         return f"<p><b>{self.place}.</b> {in_html(self.question)}</p>"
