@@ -130,7 +130,12 @@ def copy_lab(app, exception: Exception | None) -> None:
 
 
 def describe_pictures(app, doctree: nodes.document, docname: str) -> None:
-    """Give each picture of a notebook the words that stand below it."""
+    """Give each picture of a notebook the words that stand below it; lead its cards to pages."""
+    for raw in doctree.findall(nodes.raw):
+        if docname.startswith("notebooks/") and ".ipynb'" in raw.astext():
+            raw.children = [
+                nodes.Text(re.sub(r"(href='\d\d_\w+)\.ipynb'", r"\1.html'", raw.astext()))
+            ]
     for image in doctree.findall(nodes.image):
         if docname.startswith("notebooks/"):
             image["alt"] = _words_after(image)

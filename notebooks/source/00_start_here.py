@@ -103,8 +103,10 @@ for y in (30, 40, 45):
 # For a given $\varepsilon$, the worst $S$ is the set of all $y$ with a loss above $\varepsilon$: exactly there
 # (density with) exceeds $e^\varepsilon$ (density without), so every such $y$ adds to the $\delta$ that is needed,
 # and no other does. Hence the smallest possible $\delta$ is
-# $$\delta(\varepsilon) = \Pr[\text{loss} > \varepsilon \text{ with the person}] - e^\varepsilon \Pr[\text{loss} > \varepsilon \text{ without}].$$
 #
+# $$\delta(\varepsilon) = \Pr[\text{loss} > \varepsilon \text{ with the person}] - e^\varepsilon \Pr[\text{loss} > \varepsilon \text{ without}].$$
+
+# %% [markdown] tags=["lab1"]
 # As a function of $y$ the loss is a straight line of slope 1 / noise², so one threshold on $y$ is enough.
 
 # %% tags=["fragment", "with-code", "lab1"]
@@ -231,10 +233,10 @@ for name, value in guarantee._asdict().items():
     print(f"{name:12} {short(value, 4) if isinstance(value, float) else value}")
 
 # %% [markdown] tags=["lab1"]
-# Which attackers can exist on this run of 10,000 steps? The next picture has the axes of the attackers' curve. Look
-# at one thing only: is the mark, an attacker at (alpha, beta) = (false alarms, members missed), below the curve?
-# None can be there. Does less noise lift the curve or lower it? Guess, then move the noise multiplier. (RDP and
-# PLD are two accountants; [01_accountants](01_accountants.ipynb) explains them, and the rest of the table.)
+# Which attackers can exist on this run of 10,000 steps? The next picture has the axes of the attackers' curve, and a
+# mark for one attacker. No attacker lies in the grey area. Does less noise make that area larger or smaller? Guess,
+# then move the noise multiplier. ([01_accountants](01_accountants.ipynb) explains the two accountants, RDP and PLD,
+# and the rest of the table.)
 
 # %% tags=["lab1"]
 from dpkit.course.explorers import TradeOff

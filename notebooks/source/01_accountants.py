@@ -50,7 +50,9 @@ for answer in (classic, improved, certified):
 #
 # > **Definition 1.2 (privacy profile).** The smallest $\delta$ that makes the release
 # > $(\varepsilon, \delta)$-private:
+# >
 # > $$\delta(\varepsilon) = \mathbb{E}_P\big[\max(0,\ 1 - e^{\varepsilon - L})\big] = P(L > \varepsilon) - e^\varepsilon\, Q(L > \varepsilon),$$
+# >
 # > and the same with $P$ and $Q$ exchanged (a record added instead of removed). The larger of the two counts.
 #
 # (Both forms agree: at the loss $l$, $Q$ has $e^{-l}$ times $P$'s mass.)
@@ -149,6 +151,7 @@ print("delta, record added  ", *(f"{d:.3e}" for d in added))
 # $Q = N(0, \sigma^2)$. As $P = e^L Q$, the expectation is also that of $(P/Q)^\alpha$ under $Q$. Here $P/Q$ is
 # $1 - q + q r$, where $r$ is the ratio of the two Gaussians. At an integer order the power can be expanded;
 # the last factor is the mean of $r^k$ (Mironov, Talwar, Zhang 2019, eq. 30):
+#
 # $$e^{(\alpha-1) D_\alpha} = \sum_{k=0}^{\alpha} \binom{\alpha}{k} (1-q)^{\alpha-k} q^k\, e^{k(k-1)/(2\sigma^2)}.$$
 
 # %% tags=["lab1"]

@@ -83,7 +83,9 @@ for threshold in (100.5, 102, 103):
 # %% [markdown] tags=["slide", "lab2"]
 # > **From errors to epsilon.** "Score above the threshold" is an event. If the release is
 # > $(\varepsilon, \delta)$-DP, then $1 - \text{fnr} \le e^{\varepsilon}\,\text{fpr} + \delta$, so that
+# >
 # > $$\varepsilon \ \ge\ \log \frac{1 - \text{fnr} - \delta}{\text{fpr}}.$$
+# >
 # > Exchange the two worlds, and the same holds with fpr and fnr exchanged.
 
 # %% [markdown] tags=["slide", "lab2"]

@@ -96,7 +96,8 @@ def lab_of(lab: str, *, outputs: bool = False) -> NotebookNode:
             if cell.cell_type == "code" and not outputs:
                 cell.outputs, cell.execution_count = [], None
             elif cell.cell_type == "markdown":
-                cell.source = LINK.sub("](../../notebooks/", ANSWER.sub("", cell.source))
+                text = ANSWER.sub("", cell.source).replace("](../", "](../../")
+                cell.source = LINK.sub("](../../notebooks/", text)
         notebook.cells += part.cells
     for index, cell in enumerate(notebook.cells):
         cell.id = f"l{index:03d}"

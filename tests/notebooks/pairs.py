@@ -109,6 +109,9 @@ def style(notebook: NotebookNode) -> list[str]:
         for word in ("Time", "Memory")
         if f"**{word}**" not in header
     ]
+    texts = (cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    joined = re.findall(r"^(?:> ?)?[^\s>].*\n(?:> ?)?\$\$.*", "\n\n".join(texts), re.MULTILINE)
+    found += [f"a formula must stand below a blank line: {formula}" for formula in joined]
     for position, cell in code_cells(notebook):
         lines = [line for line in cell.source.splitlines() if line.strip()]
         if len(lines) > MAX_LINES:
