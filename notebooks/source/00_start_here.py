@@ -178,7 +178,7 @@ labels = {"no attacker here": (0.1, 0.2), "guessing": (0.62, 0.42), "attacker": 
 for label, place in labels.items():
     ax.annotate(label, place, fontsize=9)
 
-# %% tags=["fragment", "lab1"]
+# %% tags=["hide-input", "fragment", "lab1"]
 plots.picture(
     drawn,
     "The best attackers lie on the curve, and none lies below it. Our attacker, at "
@@ -285,7 +285,7 @@ print(f"at epsilon {guarantee.epsilon:.3f} at most {most:.1%} of the patients")
 # That holds for every attacker, on average over the noise and the batches, whatever else they know. The hospital
 # may publish its generator with this sentence, if its code does what the ledger says. Does it? The course asks
 # that of five published systems, and compares three numbers: the epsilon **claimed**, the epsilon **proven** and
-# the epsilon **measured** by an attack. (The list below has two more, **charged** and **repaired**.)
+# the epsilon **measured** by an attack.
 
 # %% [markdown]
 # ## Words
@@ -310,7 +310,8 @@ print(f"at epsilon {guarantee.epsilon:.3f} at most {most:.1%} of the patients")
 # - **The course**, four hours: 00 to 07, in this order.
 # - **The five papers**: 10 to 14, one each, in any order.
 # - **The rest**: 20 to 24, for whatever you doubt.
-#
+
+# %% [markdown] tags=["lab1"]
 # ## Your turn
 #
 # Put your answer in place of the dots. `turn.weekly_noise.hint(1)` helps with question 4, and
@@ -350,7 +351,7 @@ turn.sheet.quiz()
 # - The privacy loss compares two worlds, with the person and without. Rare outputs give the most away.
 # - Losses add up over steps. Sampling makes 10,000 steps affordable.
 # - An epsilon means little without its delta, its adjacency and its method.
-# - One value released without noise, and no epsilon holds.
+# - If a single value is released without noise, no epsilon holds.
 
 # %% [markdown]
 # **Next:** [01_accountants](01_accountants.ipynb) answers why three accountants give one run three epsilons, all of them correct.

@@ -110,7 +110,7 @@ places = ((2.1, 1e-5), (0.56, 3e-3), (0.56, 6e-2), (1.9, 6e-3))
 for colour, name, place in zip(plots.COLOURS, mechanisms, places, strict=False):
     right.annotate(name, place, fontsize=9, color=colour)
 
-# %%
+# %% tags=["hide-input"]
 often = {name: 1 - np.interp(0.1, losses, 1 - tail) for name, (losses, tail) in above.items()}
 words = ", ".join(f"{name} {share:.2f}" for name, share in often.items())
 plots.picture(
@@ -310,7 +310,7 @@ ax.plot(np.exp(nodes), ends, "o", color="0.5", label="nodes of the grid")
 for label, (ys, style, colour) in shown.items():
     ax.plot(t, ys, style, color=colour, linewidth=1.8, label=label)
 
-# %%
+# %% tags=["hide-input"]
 ax.legend(frameon=False)
 at = np.searchsorted(t, 3.0)
 print(f"at t = 3: merged {merged[at]:.4f} <= profile {curve[at]:.4f} <= chords {chord[at]:.4f}")
@@ -446,7 +446,7 @@ turn.rounding_cost.check(...)
 # %% tags=["lab1"]
 turn.sheet.quiz()
 
-# %% [markdown] tags=["lab1"]
+# %% [markdown]
 # ## What to take away
 #
 # - Every valid upper bound is correct, and the smallest says most. Name the method, the adjacency and delta.

@@ -102,33 +102,33 @@ apart = (weights(noisy_gan) - weights(quiet_gan)).abs().max()
 print(f"largest difference among {len(weights(noisy_gan)):,} weights: {apart.item()}")
 
 # %% [markdown] tags=["slide", "lab1"]
-# Not small: zero. And training did move the weights:
+# (The folded output has the answer.) Training did move the weights:
 
 # %% tags=["fragment", "lab1"]
 start = weights(paper.new_gan(paper.SMALL, seed=0, device=cpu))
 moved = (weights(quiet_gan) - start).abs().max().item()
 print(f"training moved a weight by up to {moved:.3f}")
 
-# %% [markdown] tags=["lab1"]
+# %% [markdown]
 # Thirty iterations draw no digits yet. Here is what two stored runs of 1,000 iterations on all of MNIST learned (a
 # short training: the 1 is only specks in both):
 
-# %% tags=["lab1"]
+# %%
 from dpkit.papers.experiments import store
 
 parts = {"noise 10 on the loss": "loss-value-seed0", "no noise": "none-seed0"}
 drawn = {name: store.load_images("rdp_gan", "table_4", part)[:20] for name, part in parts.items()}
 assert np.array_equal(*drawn.values())
 
-# %% tags=["hide-input", "lab1"]
+# %% tags=["hide-input"]
 plots.picture(plots.image_rows(drawn, columns=20), "With noise 10 on the loss and with none, the GAN draws the same "
               "pictures. Digits 0 to 9, twice; every pixel of the two rows is equal.")
 
 # %% [markdown] tags=["slide", "lab1"]
 # So the published generator is exactly the one that training *without* privacy gives. No finite epsilon covers that.
-# Grant the attacker all but one record: the state before a step, the generated images, the rest of the batch. They
-# compute the update with that record and without it. With it in the data, the first comes out whenever it is drawn,
-# far more often than $\delta$; without it, never. In Definition 3, no $e^\varepsilon$ makes up for a zero.
+# Suppose the attacker knows everything but one record: the state before a step, the generated images, the rest of the
+# batch. They compute the update with that record and without it. If the record is in the data, the first update comes
+# out whenever it is drawn, far more often than $\delta$; if it is not, never. In Definition 3, no $e^\varepsilon$ makes up for a zero.
 #
 # The kit's settings of the method know it:
 

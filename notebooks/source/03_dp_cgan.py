@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# 1. follow one private training step from the gradients to the update, and check each part of it;
-# 2. compute how far one record can move a sum, for the clipping that the code has;
-# 3. tell apart what is claimed, what is proven and what an attack measures.
+# 1. follow one private training step from the gradients to the update, and check each part of it
+# 2. compute how far one record can move a sum, for the clipping that the code has
+# 3. tell apart what is claimed, what is proven and what an attack measures
 #
 # - **Time** 60 seconds to run on two cores, 40 minutes to read, 10 for its exercises
 # - **Memory** 680 MB
@@ -265,8 +265,8 @@ for name, settings in (("as published", paper.SETTINGS), ("repaired", paper.REPA
 # %% [markdown] tags=["lab2"]
 # ## 4. Train it
 #
-# The loop yields one record per step, and stops before the step that would overspend the budget. (A record describes
-# private data, so it must not be published.)
+# The loop yields one log line per step, and stops before the step that would overspend the budget. (Such a log line
+# depends on private data, so it must not be published.)
 
 # %% tags=["hide-input", "lab2"]
 from dpkit.course.memory_guard import require

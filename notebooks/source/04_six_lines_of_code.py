@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# 1. find the fault in a line that clips, adds noise or draws a batch;
-# 2. compute how far one record moves what the line releases, and the epsilon that follows;
-# 3. set what was claimed against what is proven and what an attack measures.
+# 1. find the fault in a line that clips, adds noise or draws a batch
+# 2. compute how far one record moves what the line releases, and the epsilon that follows
+# 3. set what was claimed against what is proven and what an attack measures
 #
 # - **Time** 20 seconds to run on one core, 40 minutes to read, 20 for its exercises
 # - **Memory** 630 MB
@@ -523,7 +523,7 @@ turn.sheet.quiz()
 # - Ask first how far one record moves what is released, and then how much noise covers that: lines 1 to 4.
 # - Average, then clip: $2C$, whatever the batch. Groups clipped one by one: $C\sqrt{k}$. Let one gradient be very long.
 # - A stray factor, or a bound that the noise ignores: divide the noise that is really added by the bound.
-# - Then ask who is in a batch. A batch of one holds somebody else without you, $2C$ away; a shuffled pass holds you in
+# - Then ask who is in a batch. In a batch of one, somebody else stands in your place, $2C$ away; a shuffled pass holds you in
 #   exactly one batch. Read the loader, then the accountant.
 # - None of these questions takes a proof to ask.
 

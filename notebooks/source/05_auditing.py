@@ -306,8 +306,8 @@ for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     print(f"{name:16} betting: {bet.draws or 'not refuted'}; Clopper-Pearson: {fixed or 'not refuted'}")
 
 # %% [markdown]
-# The numbers are draws in each world. Clopper-Pearson's would have sufficed *had it been fixed beforehand*,
-# when nobody knows it. And where a claim is true, the bets lose, however long they go on:
+# The numbers are draws in each world. Clopper-Pearson's number would do only if it had been fixed
+# beforehand, and beforehand nobody knows it. And where a claim is true, the bets lose, however long they go on:
 
 # %%
 won = sum(
@@ -447,7 +447,7 @@ turn.draws.check(...)
 # %% tags=["lab2"]
 turn.sheet.quiz()
 
-# %% [markdown] tags=["slide", "lab2"]
+# %% [markdown] tags=["slide"]
 # ## What to take away
 #
 # - Accountants bound epsilon from above, attacks from below. Only together do they say where it lies.

@@ -15,7 +15,7 @@
 # 2. compute what a slip costs: the epsilon that was charged, and the one that the same run has
 # 3. judge from a description whether a run is as private as it is charged
 #
-# - **Time** 10 seconds to run on one core, 25 minutes to read, 35 for its exercises
+# - **Time** 10 seconds to run on one core, 25 minutes to read, 40 for its exercises
 # - **Memory** 250 MB
 # - **Needs** [01_accountants](01_accountants.ipynb), [02_train_twice](02_train_twice.ipynb),
 #   [03_dp_cgan](03_dp_cgan.ipynb); no data set, no download, no GPU
@@ -341,13 +341,19 @@ plots.picture(drawn, "A slip multiplies epsilon by five or more, or leaves no fi
 #
 # **Is it private, as charged?** Thirty cases, judged one by one. The first fifteen can be judged with what
 # notebooks 00 to 06 taught. Each case says what is run; below it, who claims what about it. Your first answer
-# counts, and the reply says why. Below the last case stands what you judged right, by kind of slip. Half of the thirty hold: they were chosen so, so the failure rate says nothing
-# about the field. ([All claims](../docs/claims.md) with their verdicts.)
+# counts, and the reply says why. Below the last case stands what you judged right, by kind of slip. Half of the
+# thirty hold, because they were chosen so: that share says nothing about the field. ([All claims](../docs/claims.md) with their verdicts.)
 
 # %% tags=["explorer"]
 from dpkit.course.exercises.cases import Cases
 
 Cases(turn.CASES)
+
+# %% [markdown]
+# Three questions with a choice:
+
+# %%
+turn.sheet.quiz()
 
 # %% [markdown]
 # **Homework.** Twenty lines of DP-SGD, with one fault. Draw yours by your name. Find the line, and what the run

@@ -11,9 +11,9 @@
 #
 # **You will be able to**
 #
-# 1. compute what 30,303 steps cost as charged, and after each correction;
-# 2. read a table of scores with its spread between seeds, and name the protocol behind it;
-# 3. say what a pilot run and further seeds cost, when all are published.
+# 1. compute what 30,303 steps cost as charged, and after each correction
+# 2. read a table of scores with its spread between seeds, and name the protocol behind it
+# 3. say what a pilot run and further seeds cost, when all are published
 #
 # - **Time** 30 seconds to run on one core, 15 minutes to read, 10 for its exercises
 # - **Memory** 430 MB
@@ -125,7 +125,7 @@ tabled(rows, [name for name in rows[0] if name != "paper"], digits=2)
 # By this protocol the repaired runs train better classifiers than the published ones, and than the CGAN without any
 # protection. (Those differ in more than protection, as section 4 says.) The images:
 
-# %%
+# %% tags=["hide-input"]
 names = {"published": "published", "repaired": "repaired", "basic_dp": "basic DP", "cgan": "CGAN"}
 shown = {title: store.load_images("dp_cgan", "table_1", f"{key}-seed0-train") for key, title in names.items()}
 plots.picture(plots.image_rows(shown), "The repaired run, with a proven epsilon of 9.6, draws smoother digits than the "

@@ -609,9 +609,9 @@ bars, at = tables.figure_6(mnist), np.arange(10)
 drawn, (ax,) = plots.figure(height=2.8)
 for (name, heights), colour, shift in zip(bars.items(), ("#56B4E9", "0.4"), (-0.2, 0.2), strict=True):
     ax.bar(at + shift, heights, 0.4, color=colour, label=name)
-ax.set(ylim=(0, 1.4), xlabel="digit", ylabel="accuracy at the end", xticks=at)
+ax.set(ylim=(0, 1.4), xlabel="digit", ylabel="accuracy at the end", xticks=at, yticks=np.linspace(0, 1, 6))
 ax.legend(frameon=False, ncols=2, loc="upper left")
-lowest = {name: round(min(some), 3) for name, some in bars.items()}
+lowest = ", ".join(f"{name} {min(some):.3f}" for name, some in bars.items())
 plots.picture(drawn, "As published, every digit is recognised; of DP-GAN's, only some 2s and 7s are. "
               f"Our runs, mean of three seeds; the least of each: {lowest}.")
 
@@ -755,9 +755,9 @@ for (name, (x, y)), colour, (at, offset) in zip(curves.items(), colours, places,
     ax.plot(x, y, color=colour, linewidth=1.8)
     plots.note(ax, name, (x[at], y[at]), offset, color=colour)
 ax.set(xlabel="iterations", ylabel="accuracy (the paper's score)", ylim=(0, 1.13))
-ends = {name: round(ys[-1], 3) for name, (_, ys) in curves.items()}
+ends = ", ".join(f"{name} {ys[-1]:.3f}" for name, (_, ys) in curves.items())
 plots.picture(drawn, "Figure 5: the three readings without a guarantee end near 1; the repaired runs are still rising "
-              f"after 1,000 iterations, and DP-GAN stays at a guess. Our runs on MNIST; at the end {ends}.")
+              f"after 1,000 iterations, and DP-GAN stays at a guess. Our runs on MNIST, at the end: {ends}.")
 
 # %% [markdown]
 # With noise on the loss value, Figure 5's panels (no noise, $\sigma$ 0.5, 5, 10) must all show the same curve. The

@@ -27,7 +27,7 @@
 # slope near 1, so that scores cannot grow without limit.
 #
 # The paper also reads the code of three earlier private GANs, to "prevent erroneous estimates of anonymity in the
-# future". Its findings are confirmed; the cost is sometimes lower, sometimes higher than it estimates.
+# future". Its findings are confirmed; the epsilon that it costs is sometimes lower, sometimes higher than it estimates.
 # [04_six_lines_of_code](04_six_lines_of_code.ipynb) takes those lines apart, and
 # with them one of the paper's own; [docs/claims.md](../docs/claims.md) lists every claim with its verdict.
 

@@ -15,7 +15,7 @@
 # 2. tell an approximation of epsilon from a bound, and refute one that is too small
 # 3. say which neighbours, batches and numbers an epsilon was proven for
 #
-# - **Time** 20 seconds to run on one core, 35 minutes to read, 15 for its exercises
+# - **Time** 20 seconds to run on one core, 30 minutes to read, 15 for its exercises
 # - **Memory** 220 MB
 # - **Needs** [01_accountants](01_accountants.ipynb); no data, no download, no GPU
 # - **Sources** Balle et al. 2020; Dong, Roth, Su 2022; Bu et al. 2020; Dwork and Roth 2014; Balle and Wang 2018; Wang, Balle, Kasiviswanathan 2019; Balle, Barthe, Gaboardi 2018; Mironov 2012; Canonne, Kamath, Steinke 2020
@@ -93,7 +93,7 @@ for place, words in ((63, "cap 63"), (1024, "cap 1,024")):
     ax.axvline(place, color="grey", linestyle=":")
     ax.annotate(words, (place * 1.1, 5), fontsize=9, color="grey")
 
-# %%
+# %% tags=["hide-input"]
 ax.axhline(solved, color="black", linewidth=0.8)
 ax.annotate("exact epsilon", (2, solved * 1.3), fontsize=9)
 best, least = int(tried[read.argmin()]), read.min()

@@ -170,7 +170,7 @@ ax.set(yscale="log", ylim=(1e-7, 2), xlabel="summed loss of a run (nats)", ylabe
 ax.legend(frameon=False, loc="upper left", fontsize=9)
 plots.mark(ax, certified.epsilon, f"epsilon {certified.epsilon:.2f}")
 
-# %%
+# %% tags=["hide-input"]
 plots.picture(
     drawn,
     "Tilting moves the simulated runs to where delta comes from. Of runs drawn from P, "

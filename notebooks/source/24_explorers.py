@@ -141,7 +141,7 @@ LossesAddUp()
 #
 # **Guess first.** Which correction costs the most? Which one can no epsilon pay for?
 #
-# <details><summary>Answers</summary>Among the finite ones, the labels of the fakes: from 72 to 1,108. The labels that
+# <details><summary>Answers</summary>Of the corrections that leave epsilon finite, the labels of the fakes cost most: from 72 to 1,108. The labels that
 # reach the generator carry no noise at all; labels from a public distribution repair it.</details>
 
 # %%

@@ -58,6 +58,50 @@ def recipe_at_8() -> float:
     return float(Gaussian(noise).profile([8.0]).max())
 
 
+without_replacement = sheet.choice(
+    "Batches of a fixed size are drawn without replacement, each anew. May you charge Poisson's "
+    "epsilon?",
+    "No: adjacency is replace-one, and a record moves the sum by 2C.",
+    {
+        "Yes: every record is in a batch with the same probability.": "Look at the adjacency.",
+        "No: adjacency is replace-one, and a record moves the sum by 2C.": (
+            "With one record fewer it is another size. WithoutReplacementGaussian prices it."
+        ),
+        "No: such batches have no price.": "They have: WithoutReplacementGaussian.",
+    },
+    "Take one record away. How large is the batch?",
+)
+
+early_stop = sheet.choice(
+    "Training stops when accuracy on private validation data reaches 96 %. Epsilon is that of the "
+    "steps made. Right?",
+    "No: the number of steps depends on records without any noise.",
+    {
+        "Yes: fewer steps cost less.": "The number of steps is a release itself.",
+        "No: the number of steps depends on records without any noise.": (
+            "adadp/selected-on-test-accuracy is of that kind."
+        ),
+        "Yes, if validation records are not trained on.": "They are private all the same.",
+    },
+    "Which lines read private records?",
+)
+
+ten_rates = sheet.choice(
+    "You try ten learning rates, each at epsilon 1, and publish the best run. What do you charge?",
+    "All ten runs, or a proven price of choosing.",
+    {
+        "Epsilon 1: only one run is published.": "Which one it is depends on the other nine.",
+        "All ten runs, or a proven price of choosing.": (
+            "Papernot and Steinke (2022) price a random number of runs: `epsilon --best-of`."
+        ),
+        "A little more than 1, for the choice.": (
+            "A choice by true scores is not a little; a random number of runs costs about thrice."
+        ),
+    },
+    "Who chose, and by looking at what?",
+)
+
+
 CASES_TEXT = """\
 ledger/pate-gan-raw-batches: Each round a critic takes five steps on 128 records of all the
     data. Its labels, real or fake, get noise, which is charged. The generator learns from it.

@@ -35,6 +35,19 @@ def two_generators() -> float:
     return _together(2)
 
 
+centred = sheet.choice(
+    "`scores - scores.mean()` in a critic is refused. What is wrong with it?",
+    "Each picture's loss depends on all others in the batch.",
+    {
+        "It changes the order of the scores.": "It shifts them all alike.",
+        "Each picture's loss depends on all others in the batch.": (
+            "So clipping one example's gradient does not bound what one record moves."
+        ),
+        "The mean of an empty batch is NaN.": "Also true, and a smaller worry.",
+    },
+    "What does one picture more change?",
+)
+
 published = sheet.choice(
     "Which of these may be published with the guarantee of the run?",
     "The generator and the sentence.",

@@ -62,11 +62,15 @@ class RoundSlider(widgets.HBox):
             max=len(self.stops) - 1,
             tooltip=tooltip,
             readout=False,
-            **{**named, "layout": widgets.Layout(flex="1 1 auto", **WIDE)},
+            **{
+                **named,
+                "layout": widgets.Layout(flex="1 1 auto", **WIDE | {"min_width": "230px"}),
+            },
         )
         self.field = widgets.FloatText(
             value=value, tooltip=tooltip, layout=widgets.Layout(width="92px", flex="0 0 92px")
         )
+        named["layout"].flex_flow = "row wrap"  # on a phone the field stands below the slider
         super().__init__((self.slider, self.field), layout=named["layout"], tooltip=tooltip)
         self.value = value
         self._moving = False

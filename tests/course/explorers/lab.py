@@ -82,6 +82,10 @@ def lab(notebook: Path, folder: Path) -> Iterator[str]:
         name: str(home / name.lower())
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     }
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    own["JUPYTERLAB_SETTINGS_DIR"] = str(home / "settings")
     environment = {**os.environ, **own, "HOME": str(home), "OMP_NUM_THREADS": "1"}
     environment.pop("DPKIT_DATA", None)
     command = [
