@@ -41,7 +41,8 @@ class Cases(Quiz):
             sheet.choice(asked, PRIVATE if holds else NOT_PRIVATE, options)
         super().__init__(sheet.exercises)
         at = 3 * TAUGHT  # question, buttons and reply of each
-        self.children = (*self.children[:at], widgets.HTML(REST), *self.children[at:])
+        parts = list(self.children)
+        self.children = [*parts[:at], widgets.HTML(REST), *parts[at:]]
 
     def _answered(self, change: Any) -> None:
         change.owner.disabled = True  # the first answer counts
