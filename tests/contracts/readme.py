@@ -16,9 +16,7 @@ from urllib.parse import quote, urlparse
 
 import audit_pages
 import doc_parts
-import labs
 from doc_parts import ranged, table
-from matplotlib import rc_context
 from packaging.requirements import Requirement
 
 from dpkit.common import records
@@ -114,6 +112,8 @@ def systems_table() -> str:
 
 def draw_chart() -> bytes:
     """Draw claimed epsilons, and from measured to proven a line on which the true one lies."""
+    from matplotlib import rc_context
+
     from dpkit.common import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=3.2)
@@ -365,11 +365,18 @@ def launch_links_now() -> str:
     return links or "<!-- none: pyproject.toml names no repository -->"
 
 
+def labs_plan() -> str:
+    """Return both labs' parts, minutes and exercises, which takes what reads notebooks."""
+    import labs
+
+    return labs.plan()
+
+
 # file -> name of a part between two markers -> what makes it
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"systems": systems_table},
     "notebooks/README.md": {"launch links": launch_links_now},
-    "docs/book/teaching.md": {"labs": labs.plan},
+    "docs/book/teaching.md": {"labs": labs_plan},
     "docs/claims.md": {
         "verdicts": verdicts_table,
         "claims": claims_table,
