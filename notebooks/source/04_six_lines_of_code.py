@@ -342,7 +342,7 @@ drawn, (ax,) = plots.figure(height=2.8)
 lines = {name: (c.x, c.y) for name, c in curves.items()}
 plots.lines(ax, lines, x="epochs", y="epsilon at delta 1e-5")
 ends = ", ".join(f"{name} {c.y[-1]:.3f}" for name, c in curves.items())
-plots.picture(drawn, f"A batch of one costs many times what was charged, all along the run. After 500 epochs: {ends}.")
+plots.picture(drawn, f"A batch of one costs many times the charged epsilon, all along the run. After 500 epochs: {ends}.")
 
 # %% [markdown]
 # **Check it a second way.** A move of $2C$ with noise $z$ is like a move of $C$ with noise $z/2$. So the Poisson
@@ -436,15 +436,15 @@ plots.picture(drawn, "From noise 0.6 on, one shuffled pass costs more than the c
 # - **Claimed or charged:** what the text or a script claims for it or, where nothing is claimed, what the paper's own
 #   accountant charges.
 # - **Proven:** an upper bound, computed anew (certified; in rows 1 and 5 by RDP, which is a little looser).
-# - **In its section:** the prices above, charged and true, and why they differ from this row's.
+# - **In its section:** why the section's epsilons, charged and true, differ from this row's.
 # - **Measured:** what the attack shows at 95 % confidence. The true epsilon lies between the last two.
 
 # %%
-LINES = {"1 average, then clip": ("small_images/clip-after-mean", "1.017, 7.551: certified, not by RDP"),
-         "2 a stray factor": ("dpgan/stray-factor-1-device", "0.252, 278.0: certified; 4 is the text's"),
-         "3 groups clipped one by one": ("dpgan/theorem-4.1", "1.147, 22.00: certified; 4 is the text's"),
+LINES = {"1 average, then clip": ("small_images/clip-after-mean", "certified, not by RDP"),
+         "2 a stray factor": ("dpgan/stray-factor-1-device", "certified; 4 is the text's"),
+         "3 groups clipped one by one": ("dpgan/theorem-4.1", "certified; 4 is the text's"),
          "4 a bound that the noise ignores": ("small_images/xie-accountant", "five steps; here five hundred"),
-         "5 a batch of one": ("small_images/beaulieu-jones", "1.893, 13.59: by the classic conversion"),
+         "5 a batch of one": ("small_images/beaulieu-jones", "by the classic conversion"),
          "6 shuffled batches": ("small_images/published", "one pass; here 40, replace-one, noise 0.5")}
 
 # %%

@@ -22,7 +22,7 @@
 #   Jagielski 2023; Gonzalez, Dulce, Ramdas, Ribero 2025
 
 # %% [markdown] tags=["slide", "lab2"]
-# An accountant proves an *upper* bound: epsilon is at most so much, if the code does what was priced. A proof
+# An accountant proves an *upper* bound: epsilon is at most so much, if the code does what the proof assumes. A proof
 # cannot tell whether it does. An attack tests what actually comes out. It gives a *lower* bound, with 95 %
 # confidence: a smaller claim is wrong. The truth lies between the two.
 

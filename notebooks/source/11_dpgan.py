@@ -626,7 +626,7 @@ curves = {"claimed: one alone": [epsilon(one, 4 * n) for n in counts],
 drawn, (ax,) = plots.figure(height=3.2)
 plots.lines(ax, {n: (counts, y) for n, y in curves.items()}, x="iterations", y="epsilon at delta 1e-5")
 told = ", ".join(f"{name} {y[-1]:.2f}" for name, y in curves.items())
-plots.picture(drawn, f"Seven groups together cost several times what is charged, from the start. At 560: {told}.")
+plots.picture(drawn, f"Seven groups together cost several times the charged epsilon, from the start. At 560: {told}.")
 
 # %% [markdown]
 # Why is it not enough to charge seven times? Because the charge is for *sampled* releases. A record is in a
