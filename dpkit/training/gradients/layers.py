@@ -27,6 +27,7 @@ DIGITS = 1e-2  # of a Gram sum that must be left after cancelling; else products
 TOGETHER = 16  # examples added up at a time, at least, where the weight can be cut
 LOST = 2**-40  # of a sum of thousands of terms in float64, at most
 LONG = 2**16  # numbers in a gradient beyond which squares are added in double precision
+FAST_IN_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))  # NVIDIA's P100 to B200
 SLACK = 4  # units of rounding, of the sum's size, by which a norm is rounded up
 
 Pass = tuple[Tensor, Tensor]
@@ -104,6 +105,10 @@ class Outer(Kind):
         """A bound on the L2 norm of `columns` over that of the features."""
         return 1.0
 
+    def unordered(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
+        """`columns`, the inputs in an order of their own, which norms do not see."""
+        return self.columns(layer, a, d)
+
     @abstractmethod
     def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         """groups, in and out of one group, positions."""
@@ -113,13 +118,14 @@ class Outer(Kind):
         groups, wide, high, positions = self.sizes(layer, a, d)
         runs, batch = len(passes), len(d)
         gram = positions == 1 or (runs + 1) / 2 * positions * (wide + high) < wide * high
+        gram = gram and not (runs * positions > 1 and slow_in_double(d))
         product = 2 * positions**2 if gram else wide * high
         one = groups * (runs * positions * (wide + high) + product)
         rows = max(workspace(d) // max(one, 1), 1) if positions > 1 else max(batch, 1)
         norms = []
         for start in range(0, max(batch, 1), rows):
             part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
-            pairs = [self.columns(layer, *one) for one in part]
+            pairs = [self.unordered(layer, *one) for one in part]
             if not gram:
                 reach: Any = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
                 squares = _added(lengths(_sum_of_products(pairs)).square(), groups)
@@ -147,6 +153,16 @@ class Outer(Kind):
 def waits_for(x: Tensor) -> bool:
     """Whether Python would wait for a value of x, which float64 can spare it."""
     return x.device.type not in ("cpu", "mps")  # the latter has no float64
+
+
+def slow_in_double(x: Tensor) -> bool:
+    """Whether x is of float32 on a GPU that has few units for float64, as most have.
+
+    There norms are taken of products in float32, which lose less to rounding than Gram sums would.
+    """
+    if x.device.type != "cuda" or x.dtype == torch.float64:
+        return False
+    return torch.cuda.get_device_capability(x.device) not in FAST_IN_DOUBLE
 
 
 def workspace(x: Tensor) -> int:
@@ -333,17 +349,25 @@ class Conv2d(Outer):
         return functional.pad(inputs, layer._reversed_padding_repeated_twice, mode=mode)
 
     def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
-        return self._unfolded(layer, a, d, _padding(layer))
-
-    @staticmethod
-    def _unfolded(layer: Any, a: Tensor, d: Tensor, padding: tuple[int, ...]) -> Pass:
         size, dilation, stride = layer.kernel_size, layer.dilation, layer.stride
-        columns = functional.unfold(a, size, dilation, padding, stride)
-        groups = layer.groups
-        return (
-            columns.reshape(-1, columns.shape[1] // groups, columns.shape[2]),
-            d.reshape(-1, d.shape[1] // groups, d.shape[2] * d.shape[3]),
+        columns = functional.unfold(a, size, dilation, _padding(layer), stride)
+        one = columns.shape[1] // layer.groups
+        return columns.reshape(-1, one, columns.shape[2]), _outputs(layer, d)
+
+    def unordered(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
+        """As `columns`, copied in pieces as long as a row of the kernel times channels."""
+        high, wide = _padding(layer)
+        a = functional.pad(a.movedim(1, 3), (0, 0, wide, wide, high, high)).contiguous()
+        batch, *_, channels = a.shape
+        one, (far, down, right, _) = channels // layer.groups, a.stride()
+        (s, t), (k, m) = layer.stride, layer.dilation
+        columns = a.as_strided(
+            (batch, layer.groups, *d.shape[2:], *layer.kernel_size, one),
+            (far, one, s * down, t * right, k * down, m * right, 1),
         )
+        long = one * prod(layer.kernel_size)
+        flat = columns.reshape(batch * layer.groups, prod(d.shape[2:]), long)
+        return flat.mT, _outputs(layer, d)
 
     def spread(self, layer: Any) -> float:
         """The root of the number of positions that see one number of the input, at most."""
@@ -355,17 +379,21 @@ class Conv2d(Outer):
         return layer.groups, wide, d.shape[1] // layer.groups, prod(d.shape[2:])
 
     def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
-        return self._gradient(layer, a, scaled(d, weights), _padding(layer))
+        return self._gradient(layer, a, scaled(d, weights))
 
     @staticmethod
-    def _gradient(layer: Any, a: Tensor, d: Tensor, padding: tuple[int, ...]) -> Tensor:
+    def _gradient(layer: Any, a: Tensor, d: Tensor) -> Tensor:
         if len(d) == 0:
             return torch.zeros_like(layer.weight)
-        settings: Any = (layer.stride, padding, layer.dilation, layer.groups)
+        settings: Any = (layer.stride, _padding(layer), layer.dilation, layer.groups)
         return conv2d_weight(a, layer.weight.shape, d, *settings)
 
     def bias(self, layer: Any, d: Tensor) -> Tensor:
         return d.sum((2, 3))
+
+
+def _outputs(layer: Any, d: Tensor) -> Tensor:
+    return d.reshape(-1, d.shape[1] // layer.groups, d.shape[2] * d.shape[3])
 
 
 def _padding(layer: Any) -> tuple[int, ...]:
@@ -389,13 +417,16 @@ class ConvTranspose2d(Conv2d):
         return inputs
 
     def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
-        return self._unfolded(layer, d, a, tuple(layer.padding))
+        return super().columns(layer, d, a)
+
+    def unordered(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
+        return super().unordered(layer, d, a)
 
     def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         return super().sizes(layer, d, a)
 
     def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
-        return self._gradient(layer, d, scaled(a, weights), tuple(layer.padding))
+        return self._gradient(layer, d, scaled(a, weights))
 
 
 class Affine(Kind):
