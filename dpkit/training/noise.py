@@ -10,17 +10,16 @@ import os
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from itertools import repeat
 from math import inf
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from scipy.special import ndtr
 from torch import Tensor
 
 from dpkit.privacy import normals
+from dpkit.training import noise_ahead
 
 AT_ONCE = 2**16  # coordinates that a CPU works on at a time
 
@@ -76,9 +75,10 @@ def noised_each(
                 f"noise_stds[{i}] must be >= 0 and finite, a number or of shape "
                 f"{tuple(total.shape)}, got {std}"
             )
-    draw = source(rng)
+    sizes = [size for total in sums for size in _blocks(total)]
+    draws = standard_normals(rng, sizes)
     noised_sums = [
-        _noised(total, std, draw) for total, std in zip(sums, noise_stds, strict=True)
+        _noised(total, std, draws) for total, std in zip(sums, noise_stds, strict=True)
     ]
     instead = _instead.get()
     return noised_sums if instead is None else instead(sums, noise_stds, noised_sums)
@@ -134,17 +134,15 @@ _first_used_in: MutableMapping[torch.Generator, int] = (
 )
 
 
-def source(rng: torch.Generator) -> Callable[[int], Tensor]:
-    """A source of standard normals, float64 (count,): on CUDA where rng is there, else on the CPU.
+def standard_normals(rng: torch.Generator, sizes: Sequence[int]) -> Iterator[Tensor]:
+    """Standard normals in blocks, float64 (size,): on CUDA where rng is there, else on the CPU.
 
     As `normals.standard_normals`; the bulk is torch's Box-Muller transform on a GPU, and on a CPU
-    the ziggurat's bit generator is keyed by 128 bits from `rng`.
+    the ziggurat's bit generator is keyed by 128 bits from `rng` (see `noise_ahead`).
     """
     if rng.device.type == "cuda":
-        return partial(_on_gpu, rng=rng)
-    words = torch.randint(2**32, (8,), generator=rng, device=rng.device).tolist()
-    own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(words)))
-    return lambda count: torch.from_numpy(normals.standard_normals(count, rng=own))
+        return (_on_gpu(size, rng=rng) for size in sizes)
+    return map(torch.from_numpy, noise_ahead.drawn(rng, sizes))
 
 
 def _on_gpu(count: int, *, rng: torch.Generator) -> Tensor:
@@ -156,23 +154,34 @@ def _on_gpu(count: int, *, rng: torch.Generator) -> Tensor:
     return torch.where(draws.abs() > normals.TAIL, beyond, draws)
 
 
-def _noised(total: Tensor, std: float | Tensor, draw: Callable[[int], Tensor]) -> Tensor:
-    """A sum with noise on it; on a CPU a few coordinates at a time, for its cache."""
+def _noised(total: Tensor, std: float | Tensor, draws: Iterator[Tensor]) -> Tensor:
+    """A sum with noise on it, block by block."""
     flat = total.detach().reshape(-1)
     noisy = torch.empty_like(flat, dtype=torch.promote_types(flat.dtype, torch.float32))
-    rows = max(flat.numel(), 1) if flat.device.type == "cuda" else AT_ONCE
-    stds = std.reshape(-1).split(rows) if isinstance(std, Tensor) else repeat(std)
-    for part, own, out in zip(flat.split(rows), stds, noisy.split(rows), strict=False):
-        draws = draw(len(part))
-        own = own.to(draws) if isinstance(own, Tensor) else own
-        out.copy_(_on_grid(part.to(draws), draws, own))
+    parts = _blocks(flat)
+    stds = std.reshape(-1).split(parts) if isinstance(std, Tensor) else repeat(std)
+    # the blocks come last: one that is not used is not drawn
+    for part, out, own, block in zip(
+        *(flat.split(parts), noisy.split(parts)), stds, draws, strict=False
+    ):
+        own = own.to(block) if isinstance(own, Tensor) else own
+        out.copy_(_on_grid(part.to(block), block, own))
     return noisy.view(total.shape)
+
+
+def _blocks(total: Tensor) -> list[int]:
+    """The sizes in which its coordinates are worked on: few at a time fit a CPU's cache."""
+    count = total.numel()
+    if total.device.type == "cuda":
+        return [count]
+    return [min(AT_ONCE, count - start) for start in range(0, count, AT_ONCE)] or [0]
 
 
 def _on_grid(totals: Tensor, draws: Tensor, stds: Tensor | float) -> Tensor:
     """As `normals.noised`, with these draws, which are overwritten; where std is 0, the total."""
-    if isinstance(stds, Tensor):  # the power of two at or below each deviation, over 2^GRID
-        grid = torch.ldexp(torch.ones_like(stds), stds.frexp().exponent - 1 - normals.GRID)
+    if isinstance(stds, Tensor):  # the power of two at or below each, over 2^GRID, by its bits
+        exponents = stds.frexp().exponent.long() + (1022 - normals.GRID)
+        grid = (exponents.clamp(min=0) << 52).view(torch.float64)
     else:
         grid = normals.grid(stds)
     rest = totals / grid

@@ -20,7 +20,7 @@ from dpkit.privacy import normals
 from dpkit.privacy.clipping import GroupClipping, PerCoordinateClipping
 from dpkit.training import generator_on, noise
 from dpkit.training.device import filled
-from dpkit.training.noise import noised, noised_each, source
+from dpkit.training.noise import noised, noised_each, standard_normals
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.torch
@@ -174,7 +174,7 @@ def test_draws_are_normal_wherever_the_tail_begins(on_gpu, tail, monkeypatch):
     """The bulk by one way and the tail by another: Kolmogorov-Smirnov of 200,000 draws."""
     monkeypatch.setattr(normals, "TAIL", tail)
     rng = generator_on(CPU, reproducible_seed=int(10 * tail))
-    draws = noise._on_gpu(200_000, rng=rng) if on_gpu else source(rng)(200_000)
+    draws = noise._on_gpu(200_000, rng=rng) if on_gpu else next(standard_normals(rng, [200_000]))
     assert stats.kstest(draws.numpy(), "norm").pvalue > LEAST_P
 
 
@@ -202,7 +202,7 @@ def test_what_is_released_lies_on_a_grid_that_the_sums_do_not_move(noise_std, dt
 
 def test_rounding_to_the_grid_is_exact_however_large_the_sums():
     """Against fractions: the nearest multiple of sum + std * draw, computed without rounding."""
-    draws = source(generator(3))(300)
+    draws = next(standard_normals(generator(3), [300]))
     sums = torch.logspace(-6, 6, 300, dtype=torch.float64)
     found = noise._on_grid(sums.clone(), draws.clone(), 1.0)
     for total, draw, one in zip(sums.tolist(), draws.tolist(), found.tolist(), strict=True):

@@ -1,23 +1,27 @@
 """Trains on the digits in processes that are killed at random moments; prints what was seen.
 
-Run by test_crashes.py. The parent only forks and kills; every child trains, on one thread.
+Run by test_crashes.py. The parent only forks and kills; every child trains, on one thread, and
+draws its noise ahead on another: all but the one that nothing kills, whose bits the others must
+have. Every block of noise that enters a release is reported before the step that it belongs to.
 """
 
 import hashlib
 import json
+import math
 import os
 import random
 import signal
 import sys
 import time
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import torch
 
 from dpkit import datasets
 from dpkit.papers import dp_cgan as paper
+from dpkit.training import noise_ahead
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.device import generator_on
@@ -36,8 +40,17 @@ def digits() -> Data:
     return Data(torch.from_numpy(images.flat()), torch.from_numpy(images.labels), public_size=1437)
 
 
-def child(path: Path, report: int, seed: int) -> None:
+def reported(report: int, drawn, rng, sizes):
+    """What `noise_ahead.drawn` gives, each block after its digest is reported."""
+    for block in drawn(rng, sizes):
+        os.write(report, f"block {hashlib.sha256(block.tobytes()).hexdigest()}\n".encode())
+        yield block
+
+
+def child(path: Path, report: int, seed: int, least: float) -> None:
     """Train to the end; report each step's number, then a digest of all that training changed."""
+    noise_ahead.LEAST = least
+    noise_ahead.drawn = partial(reported, report, noise_ahead.drawn)
     place = Checkpoints(path, every=5, reserve=8)
     gan = paper.new_gan(SETTINGS, seed=0, device=CPU)
     rng = generator_on(CPU, reproducible_seed=seed)
@@ -57,7 +70,7 @@ def described(value) -> bytes:
     return repr(value).encode()
 
 
-def started(path: Path, seed: int) -> tuple[int, int]:
+def started(path: Path, seed: int, least: float = 1) -> tuple[int, int]:
     """(process, what it reports to)"""
     read, write = os.pipe()
     process = os.fork()
@@ -67,7 +80,7 @@ def started(path: Path, seed: int) -> tuple[int, int]:
     code = 1
     try:
         os.close(read)
-        child(path, write, seed)
+        child(path, write, seed, least)
         code = 0
     finally:
         os._exit(code)
@@ -84,12 +97,25 @@ def lines_until(source: int, enough: int) -> str:
     return text.decode()
 
 
-def finish(path: Path, seed: int) -> dict:
-    process, source = started(path, seed)
+def finish(path: Path, seed: int, blocks: dict[str, set[int]], least: float = 1) -> dict:
+    process, source = started(path, seed, least)
     report = lines_until(source, 10**9)
     os.waitpid(process, 0)
     os.close(source)
+    place_blocks(report.splitlines(), blocks)
     return {"digest": report.split()[-1], "spent": spent(path)}
+
+
+def place_blocks(lines: list[str], blocks: dict[str, set[int]]) -> None:
+    """Add each block's step to what is known of it; blocks of a step that did not end are left."""
+    waiting: list[str] = []
+    for line in lines:
+        if line.startswith("block "):
+            waiting.append(line)
+        elif line.isdigit():
+            for block in waiting:
+                blocks.setdefault(block, set()).add(int(line))
+            waiting = []
 
 
 def warm_up() -> None:
@@ -106,7 +132,9 @@ def main(folder: Path) -> None:
     torch.set_num_threads(1)
     warm_up()
     chance = random.Random(0)
-    saw = {"uninterrupted": finish(folder / "whole", 0), "kills": [], "finished": []}
+    blocks: dict[str, set[int]] = {}
+    whole = finish(folder / "whole", 0, blocks, least=math.inf)
+    saw = {"uninterrupted": whole, "kills": [], "finished": []}
     chain = 0
     while len(saw["kills"]) < KILLS:
         path = folder / str(chain)
@@ -114,20 +142,22 @@ def main(folder: Path) -> None:
         while not ended and len(saw["kills"]) < KILLS:
             # the rng's seed must not matter, once there is a checkpoint
             process, source = started(path, seed=0 if not path.exists() else chance.randrange(99))
-            report = lines_until(source, chance.randrange(12))
+            report = lines_until(source, chance.randrange(60))
             time.sleep(chance.random() * 0.02)
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             report += lines_until(source, 10**9)
             os.close(source)
-            whole = report.splitlines()
-            ended = bool(whole) and whole[-1].startswith("end")
-            steps = [int(line) for line in whole if line.isdigit()]
+            lines = report.splitlines()
+            ended = bool(lines) and lines[-1].startswith("end")
+            place_blocks(lines, blocks)
+            steps = [int(line) for line in lines if line.isdigit()]
             done = max([done, *steps])
             charged = spent(path) if ledger_path(path).exists() else 0
             saw["kills"].append({"chain": chain, "done": done, "charged": charged})
-        saw["finished"].append(finish(path, 7 if path.exists() else 0))
+        saw["finished"].append(finish(path, 7 if path.exists() else 0, blocks))
         chain += 1
+    saw["steps_of_blocks"] = [sorted(steps) for steps in blocks.values()]
     sys.stdout.write(json.dumps(saw))
 
 

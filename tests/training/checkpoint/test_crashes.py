@@ -106,6 +106,9 @@ def test_kill_9_at_twenty_moments(tmp_path):
     for finished in saw["finished"]:
         assert finished == saw["uninterrupted"]
     assert saw["uninterrupted"]["spent"] == 60
+    # of all lives together: each block of noise serves one step's release, and each has its own
+    assert all(len(steps) == 1 for steps in saw["steps_of_blocks"])
+    assert len(saw["steps_of_blocks"]) % 60 == 0
 
 
 @pytest.mark.parametrize("error", [FloatingPointError, KeyboardInterrupt])
