@@ -10,6 +10,7 @@ which the GPU computes, and by how much its clipped sums differ from the CPU's.
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training import gradient_penalty, per_example
+from dpkit.training import clipped_sum, generator_on, gradient_penalty, per_example
 from dpkit.training.device import device_label, seeded
 from dpkit.training.networks import called_real
 from dpkit.training.noise import noised
@@ -87,7 +88,7 @@ class Contender:
         with seeded(0):  # the same weights for all
             self.network = case.make().to(DEVICE)
         self.optimizer = torch.optim.Adam(self.network.parameters())
-        self.rng = torch.Generator(DEVICE).manual_seed(0)
+        self.rng = generator_on(DEVICE, reproducible_seed=0)
         self.batch = len(inputs[0])
 
     def mixing(self) -> Tensor:
@@ -123,12 +124,12 @@ class Dpkit(Contender):
 
     def clipped_sums(self) -> tuple[list[Tensor], list[Tensor]]:
         """Parameters, and the sum of clipped gradients of each."""
+        of: Any = partial(per_example, self.network, called_real)
         if self.case.penalty:
-            rows, how = self.inputs, {"mixing": self.mixing(), "weight": PENALTY}
-            found = gradient_penalty.per_example(self.network, *rows, **how)[0]
-        else:
-            found = per_example(self.network, called_real, *self.inputs)[0]
-        return found.parameters, found.weighted_sum(RULE.weights(found.norms()))
+            how = {"mixing": self.mixing(), "weight": PENALTY}
+            of = partial(gradient_penalty.per_example, self.network, **how)
+        found = clipped_sum(of, *self.inputs, rule=RULE)
+        return found.parameters, found.sums
 
 
 class TorchFunc(Contender):
