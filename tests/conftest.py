@@ -14,7 +14,8 @@ from hypothesis import settings
 from dpkit.__main__ import main
 from dpkit.privacy.accountants import pld
 
-os.environ.pop("DPKIT_DATA", None)  # results must not depend on it
+for name in ("DPKIT_DATA", "DPKIT_CACHE"):
+    os.environ.pop(name, None)  # results must not depend on it
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 settings.register_profile("dpkit", deadline=None, derandomize=True, database=None)

@@ -18,7 +18,9 @@ def results_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """The folder of what can be made anew: the checkout's `data/cache`, or the user's cache."""
+    """The folder of what can be made anew: $DPKIT_CACHE, the checkout's or the user's cache."""
+    if own := os.environ.get("DPKIT_CACHE"):
+        return Path(own).expanduser().absolute()
     if (CHECKOUT / "pyproject.toml").is_file():
         return CHECKOUT / "data" / "cache"
     import pooch
