@@ -8,7 +8,10 @@ COMMANDS = {
     "claims": "dpkit.papers.commands.evidence",
     "reproduce": "dpkit.papers.commands.evidence",
 }
-GROUPS = {"audit": "dpkit.papers.commands.audit"}
+GROUPS = {
+    "audit": "dpkit.papers.commands.audit",
+    "results": "dpkit.papers.commands.results",
+}
 
 
 def added_to(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""The terminal's commands on papers: claims, reproduce, audit."""
+"""The terminal's commands on papers: claims, reproduce, results, audit."""
 
 from dpkit.common.lazy import of_modules
 
