@@ -33,7 +33,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab app test slow notebooks students labs slides book measure reproduce readme binder-check wheel-check bench mutants format lint types unit compare portable other-pythons
+.PHONY: help setup lab app test slow notebooks students labs slides book measure reproduce readme binder-check wheel-check bench gpu mutants format lint types unit compare portable other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +94,12 @@ reproduce: setup ## all tables in minutes, and a report (SCALE=paper: days; WHAT
 bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain code and peers (DEVICE=cuda: on a GPU)
 	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH="$(CURDIR):$(CURDIR)/tests/course/explorers" \
 	    $(if $(filter cuda,$(DEVICE)),python3,$(RUN)) tests/benchmarks/bench.py
+
+gpu: ## check, time and use a GPU: MINUTES=25 OUT=folder, ESTIMATE=1: the plan alone (no set-up)
+	@export PYTHONPATH="$(CURDIR):$(CURDIR)/tests/benchmarks"; MINUTES=$(MINUTES) OUT="$(OUT)" \
+	    ESTIMATE=$(ESTIMATE) AT_ONCE=$(AT_ONCE) DEVICE=$(DEVICE) \
+	    SCALE=$(if $(filter command line environment,$(origin SCALE)),$(SCALE),paper) \
+	    exec python3 tests/benchmarks/gpu.py
 
 mutants: setup ## put known faults into the code, one by one: the tests must catch each (minutes)
 	@$(PLAIN) $(RUN) tests/contracts/mutants.py

@@ -109,7 +109,7 @@ def main() -> int:
     if device != "cpu":
         rows += import_module("training").figures()
     write_json(output, rows)
-    print(f"Written to {output.relative_to(HERE.parents[1])}")
+    print(f"Written to {output}")
     return 0
 
 

@@ -327,12 +327,15 @@ def shown(case: Case) -> dict[str, float]:
 
 
 def difference(case: Case, inputs: tuple[Tensor, ...]) -> float:
-    """Between the clipped sums of GPU and CPU, relatively: the same weights, the same mixing."""
+    """Between the clipped sums of GPU and CPU, relatively: the same weights, the same mixing.
+
+    In the inputs' precision.
+    """
     found = []
-    mixing = torch.linspace(0, 1, len(inputs[0]))
+    mixing = torch.linspace(0, 1, len(inputs[0]), dtype=inputs[0].dtype)
     for device in (torch.device("cpu"), DEVICE):
         ours = Dpkit(case, tuple(x.to(device) for x in inputs))
-        ours.network.to(device)
+        ours.network.to(device, mixing.dtype)
         ours.mixing = lambda device=device: mixing.to(device)
         _, sums = ours.clipped_sums()
         found.append(torch.cat([total.flatten().cpu() for total in sums]))
