@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import embedding_bag, pad
 from torch.nn.utils.rnn import pad_sequence
 
 from dpkit.private.gan_step import CRITIC_LOSSES, moved, normal, scores
@@ -213,11 +213,18 @@ class WarmGenerator(nn.Module):
         chance = torch.special.ndtr(z[:, :1])
         which = (chance > self.edges[labels]).sum(1).clamp(max=self.edges.shape[1] - 1)
         group = labels * self.edges.shape[1] + which
-        images = self.means.flatten(0, 1)[group]
+        images, seen = self.means.flatten(0, 1)[group], z[:, 1 : 1 + directions]
         factors = self.factors.flatten(0, 1)
-        for one in range(len(factors)):
-            rows = (group == one).nonzero().squeeze(1)
-            images[rows] += z[rows, 1 : 1 + directions] @ factors[one]
+        if z.device.type != "cpu":  # it would wait for the groups' sizes
+            own = group[:, None] * directions + torch.arange(directions, device=z.device)
+            images += embedding_bag(
+                own, factors.flatten(0, 1), mode="sum", per_sample_weights=seen.contiguous()
+            )
+        else:
+            order = group.argsort(stable=True)
+            sizes = group.bincount(minlength=len(factors)).tolist()
+            for rows, own in zip(order.split(sizes), factors, strict=True):
+                images[rows] += seen[rows] @ own
         return images, z[:, 1 + directions :]
 
 
