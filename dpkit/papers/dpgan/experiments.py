@@ -78,7 +78,7 @@ def plan_table_2(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     """Table 2: scores of GANs on MNIST (reduced: narrower, 500 iterations, tens of minutes a run).
 
     One more is of the public images alone, which section 4.3 says may not be sufficient. Scales are
-    those of `variants.published`; scores are computed on the CPU.
+    those of `variants.published`; the run's device computes the scores.
     """
     runs = [
         run
@@ -90,7 +90,7 @@ def plan_table_2(*, scale: str, seeds: int, device: str, progress: Progress) -> 
             ),
         )
     ]
-    return [real_part(RECORDS[scale], scale=scale), *(gan_part(run) for run in runs)]
+    return [real_part(RECORDS[scale], scale=scale, device=device), *map(gan_part, runs)]
 
 
 def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -186,7 +186,7 @@ def compute(run: Run) -> Result:
     settings = run.settings
     rng = run.rng("judged", device=CPU)
     codes = torch.randn(JUDGED[run.scale], settings.latent_size, generator=rng)
-    images = algorithm.generate(net, codes)
+    images = algorithm.generate(net.to(run.device), codes.to(run.device))
     values = {
         "steps": run.steps,
         "iterations": run.steps // settings.critic_steps,
@@ -239,13 +239,13 @@ def released(run: Run) -> nn.Module:
     return run.load(algorithm.new_gan(run.settings, seed=run.seed, device=CPU).generator_net)
 
 
-def real_part(records: str, *, scale: str) -> Part:
+def real_part(records: str, *, scale: str, device: str) -> Part:
     """The tables' row "real": the test images, judged like generated ones."""
 
     def compute() -> Result:
-        real = material(records)
-        values = scores.judged(real.test, records=records, seed=0)
-        return Result(values, real.checksums, "cpu", as_bytes(real.test[:SHOWN, 0]))
+        real, run = material(records), Run("dpgan", "real", None, 0, 0, device_name=device)
+        values = scores.judged(real.test.to(run.device), records=records, seed=0)
+        return run.result(values, real.checksums, as_bytes(real.test[:SHOWN, 0]))
 
     return Part("real", {"records": records, "scale": scale}, None, compute)
 

@@ -146,12 +146,12 @@ DISCRIMINATING = {
 
 
 @cache
-def classifier(records: str) -> Judge:
+def classifier(records: str, device: torch.device) -> Judge:
     """The classifier behind the inception score, of all training images, in the cache.
 
     There is one for all papers of these images.
     """
-    return judge(CLASSIFIERS[records], device=torch.device("cpu"))
+    return judge(CLASSIFIERS[records], device=device)
 
 
 def told_apart(
@@ -197,16 +197,16 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
     """Compute all scores of a set of generated images, as JSON values.
 
     Args:
-        images: (images, 1, 28, 28) in [-1, 1], on the CPU.
+        images: (images, 1, 28, 28) in [-1, 1]; their device computes the scores.
         records: what they were generated after: "mnist" or "digits".
         seed: of the discriminator behind the JS score.
     """
-    known = classifier(records)
+    known, real = classifier(records, images.device), material(records).private
     inception = inception_score(known.probabilities(images), splits=SPLITS)
     said_of_real, said_of_made = (
-        said.double().numpy()
+        said.double().numpy(force=True)
         for said in told_apart(
-            material(records).private, images, settings=DISCRIMINATING[records], seed=seed
+            real.to(images.device), images, settings=DISCRIMINATING[records], seed=seed
         )
     )
     js, error = js_score(said_of_made)

@@ -52,7 +52,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         return (20 * parts).softmax(1).numpy()
 
     judge = SimpleNamespace(probabilities=probabilities, accuracy=0.9)
-    monkeypatch.setattr(scores, "classifier", lambda records: judge)
+    monkeypatch.setattr(scores, "classifier", lambda records, device: judge)
     monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
     monkeypatch.setattr(experiments, "JUDGED", {"small": 40})
     quick = replace(scores.DISCRIMINATING["digits"], iterations=3)
