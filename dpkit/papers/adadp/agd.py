@@ -31,7 +31,7 @@ from dpkit.training import clipped_sum, mlp, noised, per_example, set_rate, upda
 
 
 class AgdMemory(nn.Module):
-    """AGD's state, all of it released, in buffers, which a checkpoint keeps.
+    """AGD's state, all of it released, in buffers, which a checkpoint keeps; counts on the CPU.
 
     Args:
         net: the network that is trained.
@@ -100,7 +100,7 @@ def new_descent(settings: AgdSettings, *, seed: int, device: torch.device) -> De
     rng = torch.Generator().manual_seed(seed)
     losses = AdadpLosses(mlp(settings.widths, last=None, rng=rng)).to(device)
     optimizer = torch.optim.SGD(losses.parameters(), lr=0.0)
-    return Descent(losses, AgdMemory(losses, settings).to(device), optimizer)
+    return Descent(losses, AgdMemory(losses, settings), optimizer)
 
 
 def step(
@@ -132,8 +132,8 @@ def step(
     changes = changes_of_loss(model.net, mean, features, labels, settings=settings)
     std = settings.choice_noise * settings.max_change
     (noisy_changes,) = noised([changes], noise_std=std, rng=rng)
-    least, best = noisy_changes.min(0)
-    rate = settings.rates[int(best)] if least < 0 else 0.0
+    least, best = min(zip(noisy_changes.tolist(), settings.rates, strict=True))
+    rate = best if least < 0 else 0.0
     set_rate(model.optimizer, rate)
     update(model.optimizer, clipped.parameters, mean)
     model.memory.see(rate)

@@ -64,11 +64,10 @@ class ScaledClipping:
     scales: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        for tensor, scale in enumerate(self.scales):
-            if not bool(((scale > 0) & (scale < float("inf"))).all()):  # NaN fails
-                raise ValueError(
-                    f"scales[{tensor}] must hold finite numbers > 0; look for NaN"
-                )
+        wrong = [(~((scale > 0) & (scale < inf))).sum() for scale in self.scales]  # NaN too
+        if sum(wrong):  # one look, which a GPU waits for
+            tensor = next(i for i, count in enumerate(wrong) if count)
+            raise ValueError(f"scales[{tensor}] must hold finite numbers > 0; look for NaN")
 
     def check_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         """Refuse parameter tensors of other shapes."""
@@ -188,14 +187,15 @@ class NoiseShape(nn.Module):
 
         Raises:
             ValueError: noisy are not of the parameters' shapes.
-            FloatingPointError: one is NaN or infinite.
+            FloatingPointError: one is NaN or infinite (on a GPU it is left to `update` to say so).
         """
         shapes = [tuple(n.shape) for n in noisy]
         if shapes != self.shapes:
             raise ValueError(
                 f"noisy must hold a tensor for each parameter, {self.shapes}, got {shapes}"
             )
-        if not torch.isfinite(torch.stack([n.double().sum() for n in noisy]).sum()):
+        total = torch.stack([n.double().sum() for n in noisy]).sum()
+        if total.device.type != "cuda" and not total.isfinite():
             raise FloatingPointError(
                 "a released sum is NaN or infinite; try a lower learning rate"
             )
@@ -348,8 +348,8 @@ class ReleasedHistory(Remembering):
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """E' <- decay E' + (1 - decay) (g~^2 - v), g~ and v of the lot's mean."""
         super().see(noisy)
-        pairs = zip(noisy, self.now().noise_stds, strict=True)
-        squares = ((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in pairs)
+        pairs, z = zip(noisy, self.scales(), strict=True), self.noise_multiplier
+        squares = ((n / self.lot) ** 2 - (z * d / self.lot) ** 2 for n, d in pairs)
         self._follow(squares, self.decay)
 
 
@@ -397,10 +397,10 @@ def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor
         FloatingPointError: a slope is NaN or infinite.
     """
     flat = torch.cat([one.flatten() for one in slopes]).double().abs()
-    average = float(flat.mean())
-    if not average < inf:
+    average = flat.mean()
+    if flat.device.type != "cuda" and not average < inf:  # there `ScaledClipping` says so
         raise FloatingPointError("a slope is NaN or infinite; try a lower learning rate")
-    scales = max_grad_norm / optimal_shares(flat.clamp(min=average or 1.0)).sqrt()
+    scales = max_grad_norm / optimal_shares(flat.clamp(min=average + (average == 0))).sqrt()
     parts = scales.split([one.numel() for one in slopes])
     return [part.view_as(one).to(one) for part, one in zip(parts, slopes, strict=True)]
 
@@ -418,7 +418,7 @@ def optimal_shares(weights: Tensor, steps: int = STEPS) -> Tensor:
     """
     weights = weights / weights.mean()
     # No share is less there than this: the mean of w^(2/3) is <= 1
-    least = float(weights.min()) ** (2 / 3)
+    least = weights.min() ** (2 / 3)
     rate = least * 4 / 3  # 1 / the largest curvature there, 3/4 w u^(-5/2)
     shares = torch.ones_like(weights)
     for _ in range(steps):
@@ -427,12 +427,12 @@ def optimal_shares(weights: Tensor, steps: int = STEPS) -> Tensor:
     return shares
 
 
-def projected(shares: Tensor, least: float) -> Tensor:
-    """The nearest shares >= least with mean 1 (Michelot 1986); least <= 1."""
+def projected(shares: Tensor, least: float | Tensor) -> Tensor:
+    """The nearest shares >= least with mean 1 (Michelot 1986), least <= 1; on CUDA one round's."""
     free = torch.ones_like(shares, dtype=torch.bool)
     while True:
         total = torch.where(free, shares, least).sum()
         moved = torch.where(free, shares - (total - len(shares)) / free.sum(), least)
-        if bool((moved >= least).all()):
-            return moved
+        if moved.device.type == "cuda" or bool((moved >= least).all()):
+            return moved.clamp(min=least)
         free &= moved > least
