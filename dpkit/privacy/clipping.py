@@ -138,9 +138,13 @@ class GroupClipping:
         scales = norms * 1.0  # an array of the same kind, filled below
         for group, bound in enumerate(self.bounds):
             members = [tensor for tensor, own in enumerate(self.groups) if own == group]
+            rows = norms[: len(members)] * 1.0  # one by one: a GPU waits for a list of places
+            for row, tensor in enumerate(members):
+                rows[row] = norms[tensor]
             # in units of the bound, so that no square underflows where it would matter
-            joint = ((norms[members] / bound) ** 2).sum(0, keepdims=True) ** 0.5
-            scales[members] = 1 / joint.clip(min=1.0)
+            joint = ((rows / bound) ** 2).sum(0) ** 0.5
+            for tensor in members:
+                scales[tensor] = 1 / joint.clip(min=1.0)
         return scales
 
     def sensitivity(self, adjacency: Adjacency) -> float:
@@ -253,7 +257,7 @@ class PerCoordinateClipping:
         little.
         """
         checks.positive(noise_multiplier=noise_multiplier)
-        scale = noise_multiplier * sqrt(self.coordinates)
+        scale = noise_multiplier * _float64(self._released()) ** 0.5  # which no GPU waits for
         return [
             scale * _float64(bound) for bound in self.bounds
         ]  # narrower ones may round to 0
