@@ -249,15 +249,19 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, answer, monkeypatch: pyt
         assert callable(options.pop("progress"))
         known = {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
         assert (options.pop("executor"), options.pop("results")) == ("serial", None)
+        assert options.pop("tf32") == ("--tf32" in asked)
         repriced = options.pop("reprice")
         assert options == known
         yield {"record": "a.json", "summary": f"a is {'priced' if repriced else 'done'}"}
 
     monkeypatch.setattr(reproduce, "reproduce", parts)
     line = "reproduce dp_cgan table_1 --scale reduced --seeds 1 --parts a,b --device cpu"
+    asked = []
     assert dpkit(line)[1] == "a is done\n"
     assert dpkit(line + " --reprice")[1] == "a is priced\n"
     assert answer(line) == [{"record": "a.json", "summary": "a is done"}]
+    asked.append("--tf32")
+    assert dpkit(line + " --tf32")[1] == "a is done\n"
 
 
 @pytest.mark.parametrize(

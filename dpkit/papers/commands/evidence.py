@@ -85,6 +85,7 @@ def reproduce(
         str | None, typer.Option(help="Only parts that begin so, such as a,b.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 (and so on).")] = "auto",
+    tf32: Annotated[bool, typer.Option("--tf32", help="Faster, rougher on a GPU.")] = False,
     reprice: Annotated[
         bool,
         typer.Option(
@@ -94,8 +95,8 @@ def reproduce(
     executor: Annotated[
         str,
         typer.Option(
-            help="serial: one part after another. processes:4: side by side. dask://HOST:PORT: by "
-            "a Dask scheduler's workers."
+            help="serial: one part after another. processes:4: side by side, also on one GPU "
+            "(small networks leave it idle). dask://HOST:PORT: by a Dask scheduler's workers."
         ),
     ] = "serial",
     results: Annotated[
@@ -141,7 +142,7 @@ def reproduce(
         "results": results,
     }
     shown = partial(tqdm, mininterval=1, leave=False, disable=True if json_ else None)
-    how: dict[str, Any] = {"executor": executor, "progress": shown}
+    how: dict[str, Any] = {"executor": executor, "progress": shown, "tf32": tf32}
     if every:
         alone = {"table": table, "parts": parts, "reprice": reprice or None}
         given = [name for name, value in alone.items() if value is not None]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,6 @@ from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 from dpkit.private.release import penalised
 from dpkit.training import clipped_sum
-from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import seeded
 from dpkit.training.loop import train
 from dpkit.training.networks import doubling_generator, halving_critic
@@ -125,14 +124,9 @@ def step_of(settings: DpganSettings, public: Tensor) -> Step:
 
 
 def warm_start(
-    gan: Gan,
-    public: Tensor,
-    *,
-    settings: DpganSettings,
-    rng: torch.Generator,
-    checkpoint: Checkpoints | None = None,
+    gan: Gan, public: Tensor, *, settings: DpganSettings, rng: torch.Generator, **how: Any
 ) -> Iterator[Record]:
-    """Algorithm 3, line 1: `settings.warm_start` iterations on the public examples alone."""
+    """Algorithm 3, line 1: `settings.warm_start` iterations on public data; `how` is `train`'s."""
     labels = public.new_zeros(len(public), dtype=torch.int64)
     data = Data(public, labels, len(public))
     warm = replace(
@@ -146,7 +140,7 @@ def warm_start(
         private_examples=len(public),
         max_steps=settings.warm_start * settings.critic_steps,
     )
-    return train(plain_step, gan, data, settings=warm, rng=rng, checkpoint=checkpoint)
+    return train(plain_step, gan, data, settings=warm, rng=rng, **how)
 
 
 def generate(generator_net: nn.Module, codes: Tensor) -> Tensor:

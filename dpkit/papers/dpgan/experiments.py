@@ -218,6 +218,7 @@ def trained(run: Run) -> nn.Module:
             settings=settings,
             rng=run.rng("warm start"),
             checkpoint=run.place("warm"),
+            tf32=run.tf32,
         )
         run.finish(warm, total=settings.warm_start * settings.critic_steps, what=", warm")
     unused = torch.zeros(len(private), dtype=torch.int64, device=device)

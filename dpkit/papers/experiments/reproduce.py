@@ -8,7 +8,7 @@ scheduler.
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -47,6 +47,7 @@ class Sweep(NamedTuple):
     """The plan of a table and its arguments.
 
     plan: a function, or a partial of one with hashable arguments; other processes must find it too.
+    tf32: as of `training.train`; stored, and compared as settings are.
     """
 
     paper: str
@@ -56,6 +57,7 @@ class Sweep(NamedTuple):
     seeds: int
     device: str
     progress: Progress = silent
+    tf32: bool = False
 
     def parts(self) -> list[Part]:
         """All parts of the table, planned once a process."""
@@ -131,6 +133,7 @@ def reproduce(
     results: Path | None = None,
     progress: Progress = silent,
     executor: str = "serial",
+    tf32: bool = False,
 ) -> Iterator[Row]:
     """Compute the parts of `table` that are not stored yet, one after another or side by side.
 
@@ -141,7 +144,7 @@ def reproduce(
         scale: "paper" on the paper's data and sizes, or "reduced", which its plans describe.
         seeds: number of seeds of a column.
         parts: names, or beginnings of names, of the parts wanted; all by default.
-        device: auto, cpu or cuda.
+        device, tf32: auto, cpu or cuda; see `Sweep`.
         reprice: price stored parts anew, and compute none: an old record's settings and steps get
             the epsilons of today's accountants.
         results: folder to store in, instead of the kit's own.
@@ -160,12 +163,12 @@ def reproduce(
     if table not in plans:
         raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
     shown = progress if executor == "serial" else silent
-    asked = Sweep(paper, table, plans[table], scale, seeds, device, shown)
+    asked = Sweep(paper, table, plans[table], scale, seeds, device, shown, tf32)
     chosen = {part.name: part for part in _chosen(asked.parts(), parts)}
     todo = tasks(asked, results=results, names=chosen)
     for task in todo:
         if task.path.exists():
-            check_same(task.path, chosen[task.name])
+            check_same(task.path, chosen[task.name], tf32=tf32)
     if reprice:
         yield from _repriced(todo, chosen)
     else:
@@ -181,12 +184,13 @@ def everything(
     results: Path | None = None,
     progress: Progress = silent,
     executor: str = "serial",
+    tf32: bool = False,
 ) -> Iterator[Row]:
     """Compute the parts of all tables that are not stored yet.
 
     Args:
         plans: by paper and table.
-        scale, seeds, device, results, progress, executor: as for `reproduce`.
+        scale, seeds, device, results, progress, executor, tf32: as for `reproduce`.
 
     Yields: as `sweep`.
 
@@ -199,7 +203,7 @@ def everything(
         for paper, tables in plans.items()
         for table, plan in tables.items()
         for task in tasks(
-            Sweep(paper, table, plan, scale, seeds, device, shown), results=results
+            Sweep(paper, table, plan, scale, seeds, device, shown, tf32), results=results
         )
     ]
     yield from sweep(todo, executor=executor)
@@ -281,10 +285,13 @@ def computed(task: Job) -> Row:
     path = task.path
     with alone(path):
         if path.exists():
-            check_same(path, part)
+            check_same(path, part, tf32=task.asked.tf32)
             return {"record": str(path), "summary": f"{part.name}: stored already"}
-        start = perf_counter()
-        result = part.compute()
+        start, how = perf_counter(), nullcontext()
+        if task.asked.tf32 or "torch" in sys.modules:  # a part without torch waits for none
+            how = import_module("dpkit.training.device").precision(tf32=task.asked.tf32)
+        with how:
+            result = part.compute()
         seconds = perf_counter() - start
         if result.images is not None:
             store.save_images(path.with_suffix(".npz"), result.images)
@@ -295,7 +302,7 @@ def computed(task: Job) -> Row:
             device=result.device,
             wall_seconds=seconds,
             scale=task.asked.scale,
-        )
+        ) | {"tf32": task.asked.tf32}
         write_json(path, {"values": result.values, "provenance": written})
     numbers = (
         (key, value) for key, value in result.values.items() if isinstance(value, float)
@@ -304,9 +311,11 @@ def computed(task: Job) -> Row:
     return {"record": str(path), "summary": f"{part.name}: {shown} ({seconds:.0f} s)"}
 
 
-def check_same(path: Path, part: Part) -> None:
-    """Refuse a record of other settings (ValueError) in the part's place."""
-    changed = differing(read_json(path)["provenance"]["settings"], part.settings)
+def check_same(path: Path, part: Part, *, tf32: bool) -> None:
+    """Refuse a record of other settings, or precision (ValueError), in the part's place."""
+    stored = read_json(path)["provenance"]
+    before = stored["settings"] | {"tf32": stored.get("tf32", False)}
+    changed = differing(before, part.settings | {"tf32": tf32})
     if changed:
         raise ValueError(
             f"{path} is stored with other settings ({', '.join(changed)} differ); move it away to "

@@ -59,6 +59,11 @@ class Run(NamedTuple):
         return device_named(self.device_name)
 
     @property
+    def tf32(self) -> bool:
+        """Whether it trains in TF32: where `device.precision` around it says so."""
+        return torch.backends.cuda.matmul.fp32_precision == "tf32"  # pyright: ignore
+
+    @property
     def steps(self) -> int:
         """Steps within the settings' budget."""
         return _steps_allowed(self.settings, public_size=self.size)
@@ -73,9 +78,9 @@ class Run(NamedTuple):
         return self.file("run") / what
 
     def file(self, what: str) -> Path:
-        """A path in the cache that no run with other settings has."""
-        known = json.dumps(self._described(), sort_keys=True)
-        digest = sha256(known.encode()).hexdigest()[:12]
+        """A path in the cache that no run with other settings, or precision, has."""
+        known = self._described() | ({"tf32": True} if self.tf32 else {})
+        digest = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
         words = (self.scale, self.records, part_name(self.key, self.seed), digest)
         return cache_dir() / "runs" / self.paper / f"{'-'.join(filter(None, words))}.{what}"
 
@@ -139,6 +144,7 @@ class Run(NamedTuple):
             rng=self.rng(),
             steps=steps,
             checkpoint=self.place(),
+            tf32=self.tf32,
         )
 
     def shown(self, records: Iterable[Any], *, total: int, what: str = "") -> Iterable[Any]:

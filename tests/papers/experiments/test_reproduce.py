@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from dpkit.common.records import code_version, write_json
+from dpkit.papers import dp_cgan
 from dpkit.papers.dp_cgan import experiments
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import reproduce
-from dpkit.papers.experiments.store import Part
+from dpkit.papers.experiments.store import Part, Result
 
 pytestmark = pytest.mark.torch
 
@@ -78,6 +79,33 @@ def test_a_part_of_other_settings_is_not_mixed_in_and_one_that_is_cut_off_is_nam
     path.write_text('{"values": ')
     with pytest.raises(ValueError, match="is not valid JSON"):
         store.load(*TABLE, scale="reduced", results=stored)
+
+
+def test_a_run_in_tf32_is_another_run_and_its_record_says_so(tmp_path, monkeypatch):
+    """Its files too: neither resumes the other. A record without a word of it is not in TF32."""
+    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
+    of, files = run_module.Run("dp_cgan", "run", dp_cgan.SMALL, 0, 1_437), []
+
+    def compute():
+        files.append((of.tf32, of.weights))
+        return Result({}, {}, "cpu")
+
+    plans = {"table_1": lambda **_: [Part("run-seed0", {}, 0, compute)]}
+    path = store.folder(*TABLE, scale="reduced", results=tmp_path) / "run-seed0.json"
+    for tf32 in (True, False):
+        run(tmp_path, plans, parts=None, tf32=tf32)
+        record = json.loads(path.read_text())
+        assert record["provenance"]["tf32"] is tf32
+        with pytest.raises(ValueError, match=r"other settings \(tf32 differ\)"):
+            run(tmp_path, plans, parts=None, tf32=not tf32)
+        path.unlink()
+    del record["provenance"]["tf32"]
+    write_json(path, record)
+    run(tmp_path, plans, parts=None)
+    with pytest.raises(ValueError, match="tf32 differ"):
+        run(tmp_path, plans, parts=None, tf32=True)
+    assert [tf32 for tf32, _ in files] == [True, False]
+    assert files[0][1] != files[1][1] == of.weights
 
 
 @pytest.mark.parametrize(
