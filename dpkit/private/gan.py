@@ -166,7 +166,7 @@ class PrivateGan(BaseEstimator):
                 `dpkit.private.data.tensors`).
             steps: of the critic, each a release; the noise is calibrated for exactly these.
             checkpoint: a file from which a run with the same seed, or again none, resumes after a
-                crash, bit for bit, charged once. It is PRIVATE (see `dpkit.training.Checkpoints`).
+                crash, charged once. It is PRIVATE (see `dpkit.training.Checkpoints`).
             budget: adds up the runs on these data (see `Budget`).
             progress: show a bar.
             log_dir: folder for TensorBoard, PRIVATE as `curves_` is.

@@ -1,4 +1,4 @@
-"""Checkpoints: training that resumes after a crash, bit for bit, each step charged once.
+"""Checkpoints: training that resumes after a crash, each step charged once.
 
 A checkpoint's file is written whole, and refused where it is damaged or of another run. Around each
 step guards see that networks were left alone and that draws repeat.
@@ -70,14 +70,21 @@ class Checkpoints:
     run at work. Older copies of all three files put back together are not noticed.
 
     Charges are on disk before the steps run, `reserve` of them at once. A resumed run repeats what
-    a crash lost with the same batches and noise: the same releases, charged once. It does so bit
-    for bit, so everything that the steps depend on must be the same (`fingerprint`:
+    a crash lost with the same batches and noise: the same releases, charged once. On a CPU it does
+    so bit for bit. Everything that the steps depend on must be the same (`fingerprint`:
     settings, data, step, networks, device, version of torch, number of threads); the rng that is
     passed takes the stored state, whatever its seed. Where anything differs, or the checkpoint is
-    lost, training refuses to resume. Torch's global generators (dropout) are seeded from rng and
-    the step's index within each step; draws from Python's or numpy's are not repeated. Between two
-    steps nobody else uses the rng, or changes the networks, the optimisers (of these, the settings
-    and the tensors' sums are checked) or the data (not checked).
+    lost, training refuses to resume.
+
+    On a GPU sums differ in their last digits, unless `torch.use_deterministic_algorithms(True)` is
+    called before each process's first step. Training amplifies them: two versions of a lost step
+    share their noise, and their difference shows the records. One charge does not cover both: do
+    not release weights, or images, that a process made after its last checkpoint before a crash.
+
+    Torch's global generators (dropout) are seeded from rng and the step's index within each step;
+    draws from Python's or numpy's are not repeated. Between two steps nobody else uses the rng, or
+    changes the networks, the optimisers (of these, the settings and the tensors' sums are checked)
+    or the data (not checked).
 
     The step is a function of a module, a partial of one, or a frozen dataclass with __call__;
     what it and the settings hold can be pickled, and does not change. Of the step's code, what it
@@ -416,7 +423,7 @@ def _present(gan: Model, rng: torch.Generator) -> dict[str, Any]:
 def fingerprint(
     gan: Model, data: Data, *, step: Any, settings: Any, rng: torch.Generator, tf32: bool
 ) -> dict[str, str]:
-    """The parts that must agree for a run to resume bit for bit (ValueError: incomparable)."""
+    """The parts that must agree for a run to resume (ValueError: incomparable)."""
     if not getattr(getattr(settings, "__dataclass_params__", None), "frozen", False):
         raise ValueError(
             f"settings must be a frozen dataclass with a checkpoint, got {settings!r}"
