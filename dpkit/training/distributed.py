@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.training import gradients
-from dpkit.training.device import device_named
+from dpkit.training.device import device_label, device_named
 from dpkit.training.gradients.ghost_clipping import Clipped, PerExample
 
 Parts = Iterable[nn.Module | torch.optim.Optimizer]
@@ -69,7 +69,8 @@ def joined(device: str = "auto", *, timeout: timedelta = MEANWHILE) -> Iterator[
                 gan.save("generator.safetensors")
 
     On GPUs each process takes that of its local rank, and sums are added by NCCL, on CPUs by gloo.
-    Without torchrun it is the device alone.
+    Without torchrun it is the device alone. Where a rank has ended, NCCL's watchdog aborts the
+    others after `timeout` with its own message, and none of them raises a RuntimeError.
 
     Args:
         device: as `device_named` takes it.
@@ -195,8 +196,8 @@ def agree(
         rng: of batches and noise.
 
     Raises:
-        RuntimeError: data, settings or networks' shapes differ between the ranks (it is said
-            which), or a rank has ended.
+        RuntimeError: data, settings, networks' shapes or models of GPU differ between the ranks (it
+            is said which), or a rank has ended.
     """
     if here().world == 1:
         return
@@ -214,15 +215,18 @@ def agree(
             [(name, tuple(tensor.shape)) for name, tensor in net.named_parameters()]
             for net in networks
         ],
+        "devices": device_label(rng.device),
     }
     everyones: list[Any] = [None] * here().world
     with _with_others():
         dist.all_gather_object(everyones, words)
     differ = [name for name in words if any(one[name] != words[name] for one in everyones)]
     if differ:
+        models = sorted({one["devices"] for one in everyones})
         raise RuntimeError(
-            f"{' and '.join(differ)} differ between the ranks: give all of them the same, in the "
-            "same order (each rank draws the same batch and clips its share of it)"
+            f"{' and '.join(differ)} differ between the ranks, on {' and '.join(models)}: give all "
+            "of them the same, in the same order (each rank draws the same batch and noise, which "
+            "two models of GPU do not, and clips its share of the batch)"
         )
     take_states(parts, rng)
 

@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import nn
@@ -22,6 +23,7 @@ from dpkit.training import (
     Gan,
     Record,
     clipped_sum,
+    distributed,
     gradient_penalty,
     noised,
     noised_each,
@@ -182,7 +184,10 @@ def main(what, folder):
             for way in WAYS:
                 torch.save(trained(way, seed=rank), folder / f"{way}-{rank}")
             torch.save(own_loop(folder), folder / f"own-loop-{rank}")
+            with mock.patch.object(distributed, "device_label", return_value=f"model {rank}"):
+                models = refusal()
             reasons = (
+                models,
                 refusal(own=data(1e-6 * rank)),
                 refusal("drifting coordinates"),
                 refusal(watch=partial(drifting_at, 20)),

@@ -96,9 +96,10 @@ def test_ranks_keep_the_same_weights_and_a_loop_of_ones_own_is_charged_once(fold
     assert len(json.loads((folder / "budget.json").read_text())["runs"]) == 1
 
 
-def test_other_data_weights_or_bounds_on_a_rank_are_refused(folder: Path):
+def test_other_data_devices_weights_or_bounds_on_a_rank_are_refused(folder: Path):
     for rank in (0, 1):
-        data, *drifts = torch.load(folder / f"refused-{rank}")
+        models, data, *drifts = torch.load(folder / f"refused-{rank}")
+        assert models.startswith("devices differ between the ranks, on model 0 and model 1: ")
         assert data.startswith("data differ between the ranks")
         for drift in drifts:
             assert drift.startswith("weights, bounds or batches differ between the ranks")
