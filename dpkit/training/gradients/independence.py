@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor, nn, strided
+from torch import Tensor, backends, nn, strided
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -109,6 +109,8 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
         for own in (module._buffers, module._parameters)
     ]
     changed: set[str] = set()
+    exact = backends.cudnn.deterministic
+    backends.cudnn.deterministic = True  # else sums of a GPU may differ each time
     try:
         with (
             # compiled here, it would not run hooks later
@@ -118,6 +120,7 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
         ):
             yield
     finally:
+        backends.cudnn.deterministic = exact
         for now, own, copies in held:
             names = {k for k in {**copies, **now} if not equal(copies.get(k), now.get(k))}
             with torch.no_grad():

@@ -237,3 +237,12 @@ def test_dropout_with_the_masks_that_were_drawn(activation):
     parameters = list(network.parameters())
     rows = [torch.autograd.grad(loss, parameters, retain_graph=True) for loss in losses]
     assert_gradients(found, [torch.stack(each) for each in zip(*rows, strict=True)], 1e-12)
+
+
+def test_self_checks_ask_cudnn_for_sums_in_one_order_and_nothing_else_does():
+    """Whose transposed convolutions add otherwise each time: a right network would be refused."""
+    net, asked = nn.Sequential(nn.ConvTranspose2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 1)), []
+    net.register_forward_pre_hook(lambda *_: asked.append(torch.backends.cudnn.deterministic))
+    per_example(net, lambda scores: scores.squeeze(1), normal_floats(4, 1, 2, 2))
+    assert set(asked) == {True, False}
+    assert torch.backends.cudnn.deterministic is False
