@@ -176,14 +176,14 @@ def told_apart(
         order = torch.randperm(len(images), generator=rng, device=device)
         halves.append(images[order].tensor_split((len(images) // 2,)))
     optimizer = settings.optimizer.build(net.parameters())
-    answers = torch.cat((torch.ones(settings.batch_size), torch.zeros(settings.batch_size)))
+    answers = torch.tensor((1.0, 0.0)).repeat_interleave(settings.batch_size).to(real)
     for _ in range(settings.iterations):
         batch = []
         for seen, _ in halves:
             size = (settings.batch_size,)
             batch.append(seen[torch.randint(len(seen), size, generator=rng, device=device)])
         logits = net(torch.cat(batch)).squeeze(1)
-        loss = binary_cross_entropy_with_logits(logits, answers.to(logits))
+        loss = binary_cross_entropy_with_logits(logits, answers)
         descend(optimizer, loss)
     with torch.no_grad():
         said = [
