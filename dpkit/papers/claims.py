@@ -16,7 +16,17 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from dpkit.common import checks, files, records
-from dpkit.privacy import Mechanism, Release, Releases, SampledGaussian, pld, rdp
+from dpkit.privacy import (
+    Adjacency,
+    Gaussian,
+    Mechanism,
+    Release,
+    Releases,
+    SampledGaussian,
+    gdp,
+    pld,
+    rdp,
+)
 
 Cause = Literal[
     "sensitivity",
@@ -415,7 +425,7 @@ def finding(name: str, source: Source, *, explanation: str, **claim: Any) -> Cla
     """Make the claim `ledger/<name>`, which is "unchecked" where its source is unread.
 
     Args:
-        name: words joined by "-", in its file's name by "_".
+        name: words joined by "-".
         source: of the statement.
         explanation, claim: as `claim_of`; the unread part is added to the explanation.
 
@@ -445,6 +455,13 @@ def of_poisson_batches(
     """
     ledger = [Release(SampledGaussian(noise, rate), steps)]
     return pld.epsilon(ledger, delta=delta, gap=gap).epsilon
+
+
+def of_gaussians(
+    noise: float, times: int = 1, *, delta: float = 1e-5, adjacency: Adjacency = "add-remove"
+) -> float:
+    """Exact epsilon of Gaussian releases, each on all records; as `of_poisson_batches`."""
+    return gdp.epsilon([Release(Gaussian(noise, adjacency), times)], delta=delta).epsilon
 
 
 class MainRun(NamedTuple):

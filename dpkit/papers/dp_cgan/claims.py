@@ -24,13 +24,14 @@ from dpkit.papers.claims import (
     MainRun,
     Measured,
     claim_of,
+    of_gaussians,
 )
 from dpkit.papers.dp_cgan import tables
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
 from dpkit.papers.dp_cgan.tables import CLASSIFIERS, PRINTED, TITLES
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.store import values
-from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, moments, numerics, rdp
+from dpkit.privacy import Release, SampledGaussian, moments, numerics, rdp
 from dpkit.privacy.sampling import ShuffledBatches
 
 PAPER = "dp_cgan"
@@ -443,11 +444,11 @@ TEXT: tuple[Claim, ...] = (
         "text: section 2.2, on composability",
         'k mechanisms, each (epsilon, delta)-DP, are together "at least" (k epsilon, '
         "k delta)-DP.",
-        lambda: gdp.epsilon([Release(Gaussian(10.0), 100)], delta=1e-3).epsilon,
+        lambda: of_gaussians(10.0, 100, delta=1e-3),
         "It holds as basic composition, if the words mean that they are at least so "
         "private; as a least loss it would be a misprint for at most. Stated is 100 times the "
         "exact epsilon of a Gaussian release (noise 10, delta 1e-5), computed that of 100 (1e-3).",
-        at_most=100 * gdp.epsilon([Release(Gaussian(10.0))], delta=1e-5).epsilon,
+        at_most=100 * of_gaussians(10.0),
     ),
     claim(
         "shuffled-batches",

@@ -1,6 +1,6 @@
-"""The later literature: claims of others' methods and code, one file a finding.
+"""The later literature: claims of others' methods and code, one file a kind.
 
-Every module here holds a `CLAIM`, made by `claims.finding`, and is found by itself.
+Every module here holds claims, made by `claims.finding`, and is found by itself.
 """
 
 from importlib import import_module
@@ -15,19 +15,21 @@ NOTEBOOK = "06_how_guarantees_break"
 
 
 def collected() -> tuple[Claim, ...]:
-    """The claim of each file, by name.
+    """The claims of all files, by id.
 
     Raises:
-        ValueError: a file holds a claim of another name.
+        ValueError: a file holds no claim, or a claim of an id that another has.
     """
-    names = sorted(module.name for module in iter_modules(__path__))
-    claims = tuple(import_module(f"{__name__}.{name}").CLAIM for name in names)
-    for name, claim in zip(names, claims, strict=True):
-        if claim.id != f"{NAME}/{name.replace('_', '-')}":
+    claims: dict[str, Claim] = {}
+    for name in sorted(module.name for module in iter_modules(__path__)):
+        held = vars(import_module(f"{__name__}.{name}")).values()
+        found = {one.id: one for one in held if isinstance(one, Claim)}
+        if not found or found.keys() & claims:
             raise ValueError(
-                f"{name}.py must hold the claim {name.replace('_', '-')}: {claim.id}"
+                f"{name}.py must hold claims, each of an id of its own: {[*found]}"
             )
-    return claims
+        claims |= found
+    return tuple(sorted(claims.values(), key=lambda one: one.id.replace("-", "_")))
 
 
 CLAIMS = collected()

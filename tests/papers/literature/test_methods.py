@@ -1,4 +1,4 @@
-"""Findings: each in a file of its own; those about published generators, against an oracle."""
+"""Findings: what one needs; those about published generators, against an oracle."""
 
 import json
 import math
@@ -15,19 +15,7 @@ from truths import by_dp_accounting, gaussian_epsilon, log_moment
 from dpkit.papers import claims
 from dpkit.papers import literature as ledger
 from dpkit.papers.claims import Claim, Source, finding
-from dpkit.papers.literature import (
-    backpropagation_clipping_512,
-    ctab_gan_batch_as_microbatch,
-    ctab_gan_penalty_after_noise,
-    dp_kernel_noise_on_loss,
-    dpmm_mst_rho,
-    gs_wgan_32_gradients,
-    gs_wgan_once_a_step,
-    pate_gan_raw_batches,
-    pate_gan_same_partition,
-    pate_gan_student_on_records,
-    pate_gan_uncharged_branch,
-)
+from dpkit.papers.literature import accounting, dp_sgd, gans, gs_wgan, kernels, pate_gan
 
 BY_NAME = {claim.name: claim for claim in ledger.CLAIMS}
 WORK = Source("A method (its authors 2026)", "owner/name 0000000, file.py:1")
@@ -65,10 +53,11 @@ def test_gaussians_without_sampling_are_priced_as_by_their_exact_formula(name, m
 
 
 def test_backpropagation_clipping_says_what_its_code_adds_up_and_converts():
-    one = backpropagation_clipping_512
     said = 1e-3 + 2 * math.sqrt(1e-3 * math.log(1e5))
-    assert pytest.approx(said, abs=1e-6) == one.SAID
-    assert one.epsilon(factor=1) < one.SAID  # the corrected code's noise is enough
+    assert pytest.approx(said, abs=1e-6) == dp_sgd.SAID_OF_LAYERS
+    assert (
+        dp_sgd.of_layers(factor=1) < dp_sgd.SAID_OF_LAYERS
+    )  # the corrected code's noise is enough
 
 
 def test_gs_wgan_says_what_its_script_computes():
@@ -83,21 +72,21 @@ def test_gs_wgan_says_what_its_script_computes():
         terms[0] = choose[0] + 2 * math.log(q) + least
         each = np.logaddexp(0, logsumexp(terms)) / (order - 1)
         spent.append(640_000 * each + math.log(1e5) / (order - 1))
-    assert min(spent) == pytest.approx(gs_wgan_32_gradients.SAID, abs=1e-5)
+    assert min(spent) == pytest.approx(gs_wgan.SAID, abs=1e-5)
     # and it fails with the smaller of its batches too
-    assert gs_wgan_32_gradients.epsilon(batch=60 - 32) > 10  # a part of 60 gives 32 and 28
-    assert gs_wgan_once_a_step.epsilon(batch=55 - 32) > 10
-    assert gs_wgan_once_a_step.epsilon(batch=1) < 10  # as it is charged
+    assert gs_wgan.of_run(batch=60 - 32) > 10  # a part of 60 gives 32 and 28
+    assert gs_wgan.of_bench(batch=55 - 32) > 10
+    assert gs_wgan.of_bench(batch=1) < 10  # as it is charged
 
 
 def test_ctab_gan_says_what_its_function_computes():
-    one = ctab_gan_batch_as_microbatch
+    one = gans
     spent = []
     for order in range(2, 64):  # and the classic conversion
         moment = log_moment(order, 1.02, 500 / 32_561)
         spent.append((65 * 150 * moment + math.log(1e5)) / (order - 1))
     assert min(spent) == pytest.approx(one.SAID, abs=1e-4)
-    assert one.epsilon(moved=1) < one.SAID  # clipped record by record
+    assert one.of_microbatches(moved=1) < one.SAID  # clipped record by record
     gradients = np.full((500, 2), [0.01, 0.0])
     clipped = []
     for gradients[0, 0] in (1e4, -1e4):  # a record turns a clipped mean round
@@ -107,7 +96,7 @@ def test_ctab_gan_says_what_its_function_computes():
 
 
 def test_the_penalty_moves_the_critic_without_bound():
-    one, step = ctab_gan_penalty_after_noise, 1e-6
+    one, step = gans, 1e-6
 
     def penalty(weight, slope):
         return 10 * (abs(weight * slope) - 1) ** 2
@@ -116,13 +105,13 @@ def test_the_penalty_moves_the_critic_without_bound():
         numeric = (penalty(weight + step, slope) - penalty(weight - step, slope)) / (2 * step)
         assert one.penalty_gradient(weight, slope) == pytest.approx(numeric, rel=1e-5)
     mu = abs(20 * 99 - 4 * 19) / 500 / 1.02
-    assert one.epsilon(weight=100.0) == pytest.approx(exact_gaussian(mu, 1e-5), rel=1e-6)
-    assert one.epsilon(weight=1e3) > 10 * one.epsilon(weight=100.0) > one.SAID
+    assert one.of_penalty(weight=100.0) == pytest.approx(exact_gaussian(mu, 1e-5), rel=1e-6)
+    assert one.of_penalty(weight=1e3) > 10 * one.of_penalty(weight=100.0) > one.SAID
     assert value("ctab-gan-penalty-after-noise") == math.inf
 
 
 def test_the_noise_on_the_loss_leaves_the_gradients_direction():
-    one, step = dp_kernel_noise_on_loss, 1e-6
+    one, step = kernels, 1e-6
     fake, real = one.FAKE, one.REAL
     for noise in (0.0, *NOISES):
         numeric = np.zeros_like(fake)
@@ -152,7 +141,7 @@ def test_noise_scales_of_pate_gan():
 
 
 def test_a_label_decides_the_sign_of_a_record_and_no_more():
-    one = pate_gan_raw_batches
+    one = pate_gan
     assert value("pate-gan-xor") == pytest.approx(one.NOISE, abs=1e-3)
     steps = one.updates(one.RECORD)
     draws = 1 + np.random.default_rng(0).normal(0, one.NOISE, 100_000)
@@ -163,7 +152,7 @@ def test_a_label_decides_the_sign_of_a_record_and_no_more():
 
 
 def test_the_students_gradient_is_that_of_its_loss():
-    one = pate_gan_student_on_records
+    one = pate_gan
     votes, weights, step = np.array([1, 0]), np.array([0.7, -0.2]), 1e-6
 
     def loss(w):
@@ -173,9 +162,8 @@ def test_the_students_gradient_is_that_of_its_loss():
     numeric = [(loss(weights + d) - loss(weights - d)) / (2 * step) for d in step * np.eye(2)]
     assert one.student_gradient(one.REAL, one.GENERATED, votes) == pytest.approx(numeric, abs=1e-8)
     assert value("pate-gan-student-on-records") == math.inf
-    all_last = pate_gan_same_partition
-    assert all_last.parts_as_released() == [9] * 10
-    assert all_last.most_votes(list(range(10))) == 1  # a part for each, as it should be
+    assert one.parts_as_released() == [9] * 10
+    assert one.most_votes(list(range(10))) == 1  # a part for each, as it should be
 
 
 def test_about_half_of_the_batches_of_votes_are_charged():
@@ -185,13 +173,13 @@ def test_about_half_of_the_batches_of_votes_are_charged():
     for votes in (0, 5, 10):  # of 10 teachers
         counts = ((votes + noise) / 10 > 0.5).sum(axis=1)
         probability = 0.5 + math.copysign(0.5 * -math.expm1(-abs(votes - 5) / 1000), votes - 5)
-        share = pate_gan_uncharged_branch.charged_share(probability)
+        share = pate_gan.charged_share(probability)
         assert (counts < 100).mean() == pytest.approx(share, abs=0.03)
 
 
 def test_the_budget_of_mst_is_what_its_conversion_gives():
     """Canonne, Kamath, Steinke 2020, Corollary 13, over many orders; and no Gaussian costs more."""
-    rho = dpmm_mst_rho.RHO
+    rho = accounting.RHO
     orders = 1 + np.geomspace(1e-2, 1e3, 200_000)
     logs = (orders - 1) * (orders * rho - 1) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
     assert math.exp(logs.min()) == pytest.approx(1e-5, rel=1e-6)
@@ -259,7 +247,7 @@ def collect(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
 
 
 def test_the_template_makes_a_finding(template, tmp_path, monkeypatch, dpkit):
-    (tmp_path / "made_up_noise_2.py").write_text(template)
+    (tmp_path / "made_up.py").write_text(template)
     monkeypatch.setattr(ledger, "CLAIMS", collect(tmp_path, monkeypatch))
     code, out, _ = dpkit("claims --paper ledger --json")
     found = {one["id"]: one for one in json.loads(out)}
@@ -269,7 +257,11 @@ def test_the_template_makes_a_finding(template, tmp_path, monkeypatch, dpkit):
     assert len(found) == len(BY_NAME) + 1 == len(ledger.CLAIMS)
 
 
-def test_a_file_is_called_as_its_finding(template, tmp_path, monkeypatch):
-    (tmp_path / "another_name.py").write_text(template)
-    with pytest.raises(ValueError, match=r"another_name\.py must hold the claim another-name"):
+@pytest.mark.parametrize("names", [("empty", "made_up"), ("made_up", "made_up_again")])
+def test_a_file_holds_claims_that_no_other_has(template, tmp_path, monkeypatch, names):
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(template * (name != "empty"))
+    with pytest.raises(
+        ValueError, match=r"(empty|again)\.py must hold claims, each of an id of its"
+    ):
         collect(tmp_path, monkeypatch)

@@ -17,15 +17,7 @@ from truths import by_dp_accounting, log_moment
 
 from dpkit.papers import claims
 from dpkit.papers import literature as ledger
-from dpkit.papers.literature import (
-    dpdm_epsilon_0_2,
-    float32_sum,
-    float_laplace_support,
-    jax_prng_reuse,
-    shuffled_chua,
-    torch_bounded_normals,
-)
-from dpkit.papers.literature import opacus_batch_size_from_n as opacus_size
+from dpkit.papers.literature import accounting, dp_sgd, floating_point, gans, sensitivities
 
 BY_NAME = {claim.name: claim for claim in ledger.CLAIMS}
 SHARE = 0.2515  # of outputs for 0 that 1 cannot have, by 1.6 million draws
@@ -83,14 +75,14 @@ def test_a_high_sum_shows_at_least_what_integrals_say():
     shown = [math.log((beyond(edge, 2.0) - 1e-6) / beyond(edge, 1.0)) for edge in edges]
     assert max(shown) == pytest.approx(value("shuffled-chua"), abs=1e-3)
     below, above = by_dp_accounting({0.5: 10_000}, 1e-4, delta=1e-6, width=1e-3)
-    assert below <= shuffled_chua.POISSON <= 1.001 * above
+    assert below <= accounting.POISSON <= 1.001 * above
 
 
 def test_every_24_bit_uniform_number_gives_a_bounded_normal():
     uniform = np.arange(2**24, dtype=np.float32) / np.float32(2**24)
     radii = np.sqrt(-2 * np.log(1 - uniform))
     assert radii.max() == pytest.approx(value("torch-bounded-normals"), rel=1e-6)
-    assert 2 * norm.sf(torch_bounded_normals.largest()) == pytest.approx(8.0e-9, rel=0.01)
+    assert 2 * norm.sf(floating_point.largest_normal()) == pytest.approx(8.0e-9, rel=0.01)
 
 
 @pytest.mark.torch
@@ -109,7 +101,7 @@ def test_one_real_record_moves_a_real_running_sum():
     ones = [np.ones(2**14 - 1, np.float32), np.ones(1, np.float32)]
     parts, moved, at = ones, 1.0, 2.0**14
     while at <= 2.0**23:
-        after, record, times = float32_sum.doubled(moved, at)
+        after, record, times = floating_point.doubled(moved, at)
         parts.append(np.full(times, record, np.float32))
         parts.append(np.ones(int(at - after) if at < 2.0**23 else 0, np.float32))
         moved, at = after, 2 * at
@@ -124,9 +116,9 @@ def test_one_real_record_moves_a_real_running_sum():
 
 def test_no_noise_gives_1_the_last_bits_of_an_impossible_output():
     """Every noise around 1 - output is tried: none gives it, and one gives each possible one."""
-    outputs = -float_laplace_support.noise(2_000, rng=np.random.default_rng(7))
+    outputs = -floating_point.laplace(2_000, rng=np.random.default_rng(7))
     outputs = outputs[np.abs(outputs) < 0.5]
-    impossible = float_laplace_support.impossible_from_1(outputs)
+    impossible = floating_point.impossible_from_1(outputs)
     reached = np.zeros(outputs.size, bool)
     for side in (-np.inf, np.inf):
         noise = 1 - outputs
@@ -142,14 +134,14 @@ def test_shares_of_impossible_outputs():
     Of the numbers in [2^-k-1, 2^-k), multiples of 2^-53-k, 1 in 2^k is a multiple of 2^-53, and
     half as many are of 2^-52.
     """
-    drawn = float_laplace_support.noise(100_000, rng=np.random.default_rng(1))
-    share = float_laplace_support.impossible_from_1(drawn).mean()
+    drawn = floating_point.laplace(100_000, rng=np.random.default_rng(1))
+    share = floating_point.impossible_from_1(drawn).mean()
     assert share == pytest.approx(SHARE, abs=6 * math.sqrt(SHARE * (1 - SHARE) / 1e5))
     k = np.arange(1.0, 60)
     octaves = np.exp(-(2.0 ** (-k - 1))) - np.exp(-(2.0**-k))
     exact = (octaves * (1 - 0.75 * 2.0**-k)).sum()
     ideal = np.random.default_rng(2).laplace(size=100_000)
-    found = float_laplace_support.impossible_from_1(ideal).mean()
+    found = floating_point.impossible_from_1(ideal).mean()
     assert found == pytest.approx(exact, abs=6 * math.sqrt(exact * (1 - exact) / 1e5))
     assert value("float-laplace-support") == math.inf
 
@@ -165,8 +157,6 @@ def test_squares_of_a_feature_move_a_sum_by_their_largest():
 @pytest.mark.parametrize("dimensions", [1, 3])
 def test_wishart_outputs_fall_below_the_moments_with_a_record(dimensions: int):
     """40,000 draws: within 6 standard errors (2e-9)."""
-    from dpkit.papers.literature import diffprivlib_wishart
-
     rng = np.random.default_rng(dimensions)
     record = np.zeros((dimensions, dimensions))
     record[0, 0] = 4.0  # xx' of a record of norm 2
@@ -174,9 +164,9 @@ def test_wishart_outputs_fall_below_the_moments_with_a_record(dimensions: int):
         factor = rng.normal(0, 2 / (2 * epsilon), (40_000, dimensions, dimensions + 1))
         noise = factor @ factor.transpose(0, 2, 1)
         share = (np.linalg.eigvalsh(noise - record)[:, 0] < 0).mean()
-        wanted = diffprivlib_wishart.impossible(epsilon)
+        wanted = sensitivities.impossible(epsilon)
         assert abs(share - wanted) < 6 * math.sqrt(wanted * (1 - wanted) / 40_000)
-    assert diffprivlib_wishart.impossible(1.0) == pytest.approx(0.8647, abs=1e-4)
+    assert sensitivities.impossible(1.0) == pytest.approx(0.8647, abs=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha")
@@ -184,7 +174,7 @@ def test_the_noise_of_dpdms_settings():
     """By the search of Opacus, whose fork trains: 10 is what the file asks for."""
     run = {"target_delta": 1e-5, "sample_rate": 1 / 15, "epochs": 300, "accountant": "rdp"}
     found = get_noise_multiplier(target_epsilon=10.0, **run)
-    assert found == pytest.approx(dpdm_epsilon_0_2.NOISE, rel=1e-3)
+    assert found == pytest.approx(gans.DPDM_NOISE, rel=1e-3)
     assert get_noise_multiplier(target_epsilon=0.2, **run) == pytest.approx(85, rel=0.01)
 
 
@@ -222,17 +212,17 @@ def bits(key: tuple[int, int], size: int) -> np.ndarray:
 
 
 def test_blocks_of_a_shape_have_the_same_noise_and_others_have_not(monkeypatch):
-    drawn = {name: bits((1, 2), math.prod(one)) for name, one in jax_prng_reuse.SHAPES.items()}
+    drawn = {name: bits((1, 2), math.prod(one)) for name, one in dp_sgd.SHAPES.items()}
     several = [
         (a, b)
         for a, b in product(drawn, drawn)
         if a < b and len(set(drawn[a].tolist()) & set(drawn[b].tolist())) > 2
     ]
-    pairs = [tuple(sorted(pair)) for pair in jax_prng_reuse.same_noise()]
+    pairs = [tuple(sorted(pair)) for pair in dp_sgd.same_noise()]
     assert several == pairs == [("second bias", "third bias")]
     assert (drawn["second bias"] == drawn["third bias"]).all()
-    monkeypatch.setitem(jax_prng_reuse.SHAPES, "third bias", (33,))
-    assert jax_prng_reuse.epsilon() == pytest.approx(jax_prng_reuse.CHARGED, abs=1e-4)
+    monkeypatch.setitem(dp_sgd.SHAPES, "third bias", (33,))
+    assert dp_sgd.of_blocks() == pytest.approx(dp_sgd.CHARGED, abs=1e-4)
     # Threefry's known answers, of Random123
     for word, known in ((0, (0x6B200159, 0x99BA4EFE)), (0xFFFFFFFF, (0x1CB996FC, 0xBB002BE7))):
         words = np.array([word], np.uint32)
@@ -250,16 +240,16 @@ def test_the_size_of_noise_by_integrals(records: int, weights: int):
     for epsilon in (1.0, 4.7286, 6.5):
         above = np.exp(wide) - np.exp(epsilon + narrow)
         delta = above.clip(0).sum() * (squares[1] - squares[0])
-        found = opacus_size.deltas(epsilon, records=records, weights=weights)
+        found = dp_sgd.deltas(epsilon, records=records, weights=weights)
         assert found == pytest.approx(delta, rel=1e-3)
 
 
 def test_opacus_charges_one_gaussian():
     accountant = RDPAccountant()
     accountant.step(noise_multiplier=1.0, sample_rate=1.0)
-    assert accountant.get_epsilon(1e-5) == pytest.approx(opacus_size.SAID, abs=1e-4)
+    assert accountant.get_epsilon(1e-5) == pytest.approx(dp_sgd.SAID_BY_OPACUS, abs=1e-4)
     exact = dp_accounting.pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(1.0))
-    assert exact.get_epsilon(1e-5) < opacus_size.SAID < value("opacus-batch-size-from-n")
+    assert exact.get_epsilon(1e-5) < dp_sgd.SAID_BY_OPACUS < value("opacus-batch-size-from-n")
 
 
 @pytest.mark.torch
@@ -269,7 +259,7 @@ def test_opacus_divides_by_the_number_of_records():
     from opacus import PrivacyEngine
 
     sizes = []
-    for records in (opacus_size.RECORDS, opacus_size.RECORDS + 1):
+    for records in (dp_sgd.RECORDS, dp_sgd.RECORDS + 1):
         model = torch.nn.Linear(1, 1)
         data = torch.utils.data.TensorDataset(torch.zeros(records, 1))
         how = {"optimizer": torch.optim.SGD(model.parameters(), lr=1.0)}
