@@ -15,14 +15,7 @@ from numpy.typing import ArrayLike
 from dpkit.common import checks
 from dpkit.privacy.accountants import conversions, pld, rdp
 from dpkit.privacy.ledger import Ledger, Release, Releases
-from dpkit.privacy.mechanisms import (
-    Adjacency,
-    Floats,
-    GaussianDp,
-    PrivacyLoss,
-    Unsupported,
-    as_orders,
-)
+from dpkit.privacy.mechanisms import Adjacency, Floats, Unsupported, as_orders, unknown
 
 MOST_RUNS = 10**6
 
@@ -178,16 +171,11 @@ class BestOf:
             return None
         return np.exp(nodes), np.array(deltas)
 
-    def profile(self, epsilons: ArrayLike) -> Floats:
-        raise Unsupported("the best of several runs has no known profile; use accountant rdp")
-
-    def privacy_loss(self) -> PrivacyLoss:
-        raise Unsupported(
-            "the best of several runs has no known privacy loss; use accountant rdp"
-        )
-
-    def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("the best of several runs has no known mu; use accountant rdp")
+    profile = unknown("the best of several runs has no known profile; use accountant rdp")
+    privacy_loss = unknown(
+        "the best of several runs has no known privacy loss; use accountant rdp"
+    )
+    gaussian_dp = unknown("the best of several runs has no known mu; use accountant rdp")
 
 
 def best_of(ledger: Releases, *, mean: float, shape: float = 1.0) -> list[Release]:

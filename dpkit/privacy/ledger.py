@@ -17,13 +17,12 @@ from dpkit.privacy.mechanisms import (
     Adjacency,
     Floats,
     Gaussian,
-    GaussianDp,
     Mechanism,
-    PrivacyLoss,
     SampledGaussian,
     Unsupported,
     WithoutReplacementGaussian,
     as_orders,
+    unknown,
 )
 
 
@@ -205,14 +204,11 @@ class Parallel:
         costs = np.sort(np.stack([part.rdp(orders) for part in self.parts]), axis=0)
         return costs[-1] if self.adjacency == "add-remove" else costs[-2:].sum(axis=0)
 
-    def profile(self, epsilons: ArrayLike) -> Floats:
-        raise Unsupported("parallel parts have no known profile here; use accountant rdp")
-
-    def privacy_loss(self) -> PrivacyLoss:
-        raise Unsupported("parallel parts have no known privacy loss here; use accountant rdp")
-
-    def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("parallel parts have no known mu here; use accountant rdp")
+    profile = unknown("parallel parts have no known profile here; use accountant rdp")
+    privacy_loss = unknown(
+        "parallel parts have no known privacy loss here; use accountant rdp"
+    )
+    gaussian_dp = unknown("parallel parts have no known mu here; use accountant rdp")
 
 
 def parallel(*ledgers: Releases) -> list[Release]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 
 
@@ -135,8 +136,6 @@ def named(conversion: str) -> Conversion:
     Raises:
         ValueError: there is none, and the message lists those there are.
     """
-    for one in CONVERSIONS:
-        if one.name == conversion:
-            return one
-    names = ", ".join(one.name for one in CONVERSIONS)
-    raise ValueError(f"conversion must be one of {names}; got {conversion!r}")
+    known = {one.name: one for one in CONVERSIONS}
+    checks.one_of(tuple(known), conversion=conversion)
+    return known[conversion]

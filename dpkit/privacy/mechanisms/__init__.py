@@ -18,6 +18,7 @@ from dpkit.privacy.mechanisms.base import (
     as_epsilons,
     as_orders,
     moved_by,
+    unknown,
 )
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian import Gaussian
@@ -55,4 +56,5 @@ __all__ = [
     "as_orders",
     "effective_noise",
     "moved_by",
+    "unknown",
 ]

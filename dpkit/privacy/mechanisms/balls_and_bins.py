@@ -15,13 +15,12 @@ from dpkit.privacy.mechanisms.base import (
     WHOLE_SUM,
     Adjacency,
     Floats,
-    GaussianDp,
     PrivacyLoss,
-    Unsupported,
     as_epsilons,
     as_orders,
     check_noise,
     from_atoms,
+    unknown,
 )
 from dpkit.privacy.mechanisms.lognormal_sums import Law
 from dpkit.privacy.mechanisms.renyi_integrals import log_sums
@@ -124,8 +123,7 @@ class BallsAndBinsGaussian:
         least = _lower(self.noise_multiplier, self.batches, self.share)
         return loss._replace(attained=least.loss())
 
-    def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("no mu of Gaussian DP is known for balls-and-bins batches")
+    gaussian_dp = unknown("no mu of Gaussian DP is known for balls-and-bins batches")
 
     @property
     def _atoms(self) -> "_Atoms | None":

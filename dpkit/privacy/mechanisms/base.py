@@ -158,6 +158,15 @@ class Mechanism(Protocol):
         ...
 
 
+def unknown(words: str) -> Callable[..., Any]:
+    """A mechanism's method that is not known: it raises `Unsupported` with these words."""
+
+    def method(self: Mechanism, *_: ArrayLike) -> Any:
+        raise Unsupported(words)
+
+    return method
+
+
 class PricedAsOne(ABC):
     """A release that costs exactly what another does, `one`."""
 

@@ -24,14 +24,13 @@ from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,
     Floats,
-    GaussianDp,
     PrivacyLoss,
-    Unsupported,
     as_epsilons,
     as_orders,
     between,
     check_noise,
     moved_by,
+    unknown,
 )
 
 # Scale from which sums and integrals over the line agree to exp(-2 pi^2 9) = 1e-77
@@ -141,8 +140,7 @@ class DiscreteGaussian:
         x = losses * (self._scale / self._shift) * self._scale + half
         return np.floor(x + np.minimum(1e-15 * (np.abs(x) + half), 0.5))
 
-    def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("no mu of Gaussian DP is known for the discrete Gaussian")
+    gaussian_dp = unknown("no mu of Gaussian DP is known for the discrete Gaussian")
 
 
 def _log_theta_ratio(offset: Floats, scale: float) -> Floats:

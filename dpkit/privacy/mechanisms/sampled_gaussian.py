@@ -33,6 +33,7 @@ from dpkit.privacy.mechanisms.base import (
     from_atoms,
     normal_masses,
     of_family,
+    unknown,
 )
 from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS, Gaussian
 
@@ -414,8 +415,7 @@ class GroupSampledGaussian:
             "groups of sampled records have no Renyi DP here; use the accountant pld"
         )
 
-    def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("no mu of Gaussian DP is known for groups; use the accountant pld")
+    gaussian_dp = unknown("no mu of Gaussian DP is known for groups; use the accountant pld")
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """delta(epsilon) in both directions, shape (2, len(epsilons))."""

@@ -11,11 +11,10 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     Adjacency,
     Floats,
-    GaussianDp,
     PrivacyLoss,
-    Unsupported,
     as_epsilons,
     as_orders,
+    unknown,
 )
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
@@ -129,5 +128,4 @@ class TruncatedPoissonGaussian:
         least = SampledGaussian(self.noise_multiplier, self.kept, self.adjacency)
         return PrivacyLoss(masses, attained=least.privacy_loss())
 
-    def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("no mu of Gaussian DP is known for batches that are cut to a size")
+    gaussian_dp = unknown("no mu of Gaussian DP is known for batches that are cut to a size")

@@ -12,12 +12,11 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     Adjacency,
     Floats,
-    GaussianDp,
     PrivacyLoss,
-    Unsupported,
     as_epsilons,
     as_orders,
     check_noise,
+    unknown,
 )
 from dpkit.privacy.mechanisms.renyi_integrals import log_sums
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
@@ -126,8 +125,7 @@ class WithoutReplacementGaussian:
     def _mixture(self) -> SampledGaussian:
         return SampledGaussian(self.noise_over_sensitivity, self.sample_rate)
 
-    def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("no mu of Gaussian DP is known for sampling without replacement")
+    gaussian_dp = unknown("no mu of Gaussian DP is known for sampling without replacement")
 
 
 def _useful(noise: float, q: float) -> float:
