@@ -146,26 +146,6 @@ def iterations_within(
     return done
 
 
-def noise_for(
-    total_epsilon: float, *, generator_steps: int, **setting: Unpack[TheoremSetting]
-) -> float:
-    """The noise_std at which Theorem 4 gives total_epsilon > 0 (Algorithm 2, line 4).
-
-    For n_g >= 1, and a setting as `theorem_2` has it, with sample_rate > 0.
-
-    Raises:
-        ConditionFails: Theorem 2 does not apply at that noise.
-    """
-    rate, sensitivity = setting["sample_rate"], setting["sensitivity"]
-    each = {"discriminator_steps": setting["discriminator_steps"], "delta": setting["delta"]}
-    checks.positive(total_epsilon=total_epsilon, sample_rate=rate)
-    checks.whole(1, generator_steps=generator_steps)
-    at_1 = theorem_1(BEST_ORDER, sample_rate=rate, sensitivity=sensitivity, noise_std=1.0)
-    noise_std = math.sqrt(generator_steps * eq_15(at_1, **each) / total_epsilon)
-    theorem_2(noise_std=noise_std, **setting)  # raises where its condition fails
-    return noise_std
-
-
 def moments_accountant_epsilon(
     noise_std: float, *, sample_rate: float, discriminator_steps: int, delta: float
 ) -> float:

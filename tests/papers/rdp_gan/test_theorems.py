@@ -90,14 +90,6 @@ def test_iterations_within_a_total():
     assert theorems.iterations_within(1e9, [10.0, 0.5, 10.0], **UNIT) == 1
 
 
-def test_noise_for_is_the_inverse_of_theorem_4():
-    noise = theorems.noise_for(0.5, generator_steps=1000, **SETTING)
-    back = theorems.theorem_4(generator_steps=1000, noise_std=noise, **SETTING)
-    assert back == pytest.approx(0.5, rel=1e-12)
-    with pytest.raises(ValueError, match="raise the noise"):  # where Theorem 2 does not reach
-        theorems.noise_for(1e6, generator_steps=1, **UNIT)
-
-
 def test_the_moments_accountant_as_the_paper_writes_it():
     found = theorems.moments_accountant_epsilon(10.0, sample_rate=0.0032, **STEPS)
     assert found == pytest.approx(2 * 0.0032 * math.sqrt(5 * math.log(1e5)) / 10)
@@ -127,7 +119,6 @@ test_bad_input_is_named = refused(
     ),
     (lambda: theorems.iterations_within(NAN, [9.0], **SETTING), "target_epsilon must"),
     (lambda: theorems.iterations_within(1.0, [NAN], **SETTING), "noise_std must"),
-    (lambda: theorems.noise_for(NAN, generator_steps=1, **SETTING), "total_epsilon must"),
     (lambda: theorems.eq_15(NAN, **STEPS), "renyi_epsilon must"),
     (lambda: theorems.condition_of_theorem_2(NAN, **STEPS), "renyi_epsilon must"),
     (lambda: theorems.lemma_1_divergence(NAN, order=2, releases=1), "renyi_epsilon must"),
