@@ -15,9 +15,8 @@ from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
 from dpkit.common import checks
 from dpkit.common.show import Table, at_most, interval, short
-from dpkit.privacy import as_drawn, groups
+from dpkit.privacy import Guarantee, Release, as_drawn, groups
 from dpkit.privacy.best_of import best_of as choice
-from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import is_upper_bound
 from dpkit.privacy.statement import statement as written
 
@@ -318,14 +317,10 @@ def _listed(releases: list[Release]) -> list[dict[str, Any]]:
 
 
 def _line(found: Guarantee) -> str:
-    value = at_most(found.epsilon)
-    if found.lower > 0:
-        value = interval(found.lower, found.epsilon)
-    elif not is_upper_bound(found):
-        value = f"about {value}"
+    about = "" if found.lower > 0 or is_upper_bound(found) else "about "
     assumed = "".join(f"\nassumes {one}" for one in found.assumptions)
     delta, how = short(found.delta), f"{found.adjacency} ({found.method})"
-    return f"epsilon {value} at delta {delta}, {how}{assumed}"
+    return f"epsilon {about}{_epsilon(found)} at delta {delta}, {how}{assumed}"
 
 
 def leave_out(options: Mapping[str, Any], reason: str) -> None:

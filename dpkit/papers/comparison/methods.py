@@ -333,10 +333,6 @@ def _of_release(
     return settings.ledger()
 
 
-def _of_run(task: ImageTask, settings: Any) -> list[Release]:
-    return settings.ledger(public_size=task.size)
-
-
 def _moments(task: ImageTask, settings: MomentsSettings, *, jitter: Jitter | None) -> Sampler:
     labels, rng = task.records().labels, moments_rng(task, settings)
     model = class_moments.fit(task.pixels(), labels, settings=settings, rng=rng)
@@ -379,8 +375,12 @@ def _gan(
     how: Recipe,
     jitter: Jitter | None = None,
 ) -> Method:
-    made = partial(fit, recipe=how, jitter=jitter)
-    return Method(post_processing, settings, _of_run, made)
+    return Method(
+        post_processing,
+        settings,
+        lambda task, settings: settings.ledger(public_size=task.size),
+        partial(fit, recipe=how, jitter=jitter),
+    )
 
 
 METHODS: dict[str, Method] = {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpkit.papers.claims import Curve
+from dpkit.papers.claims import Curve, of_gaussians
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import (
     DELTA,
@@ -22,9 +22,7 @@ from dpkit.papers.rdp_gan.settings import (
     Tuning,
 )
 from dpkit.papers.rdp_gan.theorems import ConditionFails, TheoremSetting
-from dpkit.privacy import divergence, gdp, moments, pld
-from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import Gaussian, SampledGaussian
+from dpkit.privacy import Guarantee, Release, SampledGaussian, divergence, moments, pld
 from dpkit.privacy.schedules import ExponentialDecay, Schedule, StepDecay, TimeDecay
 
 TOTAL = 0.5  # the total epsilon of sections V-A3 and V-E
@@ -155,9 +153,7 @@ def bounds_on_sums(iterations: int) -> Guarantee:
 
 def exact(noise_std: float) -> float:
     """Epsilon of n_d releases of sensitivity 1 to which every record contributes."""
-    return gdp.epsilon(
-        [Release(Gaussian(noise_std), DISCRIMINATOR_STEPS)], delta=DELTA
-    ).epsilon
+    return of_gaussians(noise_std, DISCRIMINATOR_STEPS, delta=DELTA)
 
 
 def first_order_exceeded() -> float:

@@ -247,8 +247,7 @@ def _folded(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         if name == "lowest":
             last = next(reversed(found))
-            ends = value, row["highest"], row.get("seeds")
-            found[last] = Ranged(found[last], *ends)
+            found[last] = Ranged(found[last], value, row["highest"], row.get("seeds"))
         elif name.endswith("_range") and name.removesuffix("_range") in found:
             key = name.removesuffix("_range")
             found[key] = Ranged(found[key], *(value or (None, None)))
