@@ -16,9 +16,7 @@ from dpkit.audit import thresholds as choose
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
 from dpkit.audit.thresholds import Limits, joint, quantile, separate
 from dpkit.common import checks
-from dpkit.privacy.accountants import gdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Adjacency, Floats, Gaussian
+from dpkit.privacy import Adjacency, Floats, Gaussian, Release, gdp
 
 CHOOSING = 0.1  # share of the scores that choose the threshold, and are not counted again
 CELLS = 400  # of the joint test

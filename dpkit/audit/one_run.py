@@ -16,8 +16,7 @@ from dpkit.audit import thresholds as choose
 from dpkit.audit.bounds import NORMAL, epsilon_of_mu
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
 from dpkit.common import checks
-from dpkit.privacy import numerics
-from dpkit.privacy.mechanisms import Adjacency, Floats
+from dpkit.privacy import Adjacency, Floats, numerics
 
 CHOOSING = 0.15  # share of the canaries that choose which are guessed
 EACH = 10  # thresholds tried for either kind of guess

@@ -23,11 +23,11 @@ from reprlib import Repr
 from typing import Any, NamedTuple
 
 from dpkit.common import checks
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import (
+from dpkit.privacy import (
     ADJACENCIES,
     Adjacency,
     Mechanism,
+    Release,
     SampledGaussian,
     WithoutReplacementGaussian,
 )

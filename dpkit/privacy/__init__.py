@@ -9,10 +9,12 @@ from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases, parallel
 from dpkit.privacy.mechanisms import (
+    ADJACENCIES,
     Adjacency,
     BallsAndBinsGaussian,
     DiagonalGaussian,
     DiscreteGaussian,
+    Floats,
     Gaussian,
     GroupedGaussian,
     Laplace,
@@ -28,10 +30,12 @@ from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.statement import statement
 
 __all__ = [
+    "ADJACENCIES",
     "Adjacency",
     "BallsAndBinsGaussian",
     "DiagonalGaussian",
     "DiscreteGaussian",
+    "Floats",
     "Gaussian",
     "GroupSampledGaussian",
     "GroupedGaussian",

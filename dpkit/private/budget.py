@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpkit.common import checks, files
-from dpkit.privacy.accountants import filters, pld
-from dpkit.privacy.ledger import Guarantee, Ledger, Releases
-from dpkit.privacy.mechanisms import Unsupported
+from dpkit.privacy import Guarantee, Ledger, Releases, Unsupported, filters, pld
 
 NOTE = (
     "What runs on one data set have reserved of its privacy budget. Keep it with the data; without "

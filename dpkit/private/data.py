@@ -22,10 +22,9 @@ from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.private.plan import Plan
 from dpkit.synthesizers import records
-from dpkit.training import noised
+from dpkit.training import Data, noised
 from dpkit.training.batches import Rows, not_finite, over
 from dpkit.training.gradients.independence import Extent, extents, meet
-from dpkit.training.types import Data
 
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
 COLUMNS = 16  # of labels, each of which is looked at

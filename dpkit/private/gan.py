@@ -38,11 +38,10 @@ from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan, gan_settings, latent_shape
 from dpkit.synthesizers.records import wanted_labels
-from dpkit.training import Checkpoints, device_named, distributed, generator_on, train
+from dpkit.training import Checkpoints, Record, device_named, distributed, generator_on, train
 from dpkit.training.checkpoint.ledger import read_charged
 from dpkit.training.device import floats, seeded
 from dpkit.training.gradients.independence import Watched, extents
-from dpkit.training.types import Record
 
 AT_ONCE = 1024  # samples made together
 COLUMNS = {  # of the table of curves -> of a record

@@ -11,9 +11,8 @@ from torch.nn.functional import relu, softplus
 from dpkit.private.networks import check_logits, hold
 from dpkit.private.plan import GanSettings, PlannedGan
 from dpkit.private.release import PerExampleOf, Released, penalised, released, two_sided
-from dpkit.training import average, called_fake, called_real, update
+from dpkit.training import Gan, Record, average, called_fake, called_real, update
 from dpkit.training.device import draws_put_back
-from dpkit.training.types import Gan, Record
 
 
 def new_gan(generator: nn.Module, critic: nn.Module, settings: GanSettings) -> Gan:

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from dpkit.common import checks
 from dpkit.datasets import Images
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Guarantee
+from dpkit.privacy import Guarantee, pld
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.plan import size_of
 from dpkit.private.statement import ALL_RECORDS, OF_IMAGES, Priced, generator

@@ -10,10 +10,8 @@ from numbers import Real
 from typing import Any
 
 from dpkit.common import checks
-from dpkit.privacy import calibrate, pld
+from dpkit.privacy import Gaussian, Guarantee, Release, calibrate, pld
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.sampling import PoissonSampling, mechanism
 from dpkit.privacy.schedules import Constant
 from dpkit.training.optimizers import Adam

@@ -17,6 +17,7 @@ from dpkit.common import checks
 from dpkit.private.plan import Plan
 from dpkit.training import (
     Gradients,
+    PerExample,
     clipped_sum,
     gradient_penalty,
     noised,
@@ -24,7 +25,6 @@ from dpkit.training import (
     per_example,
 )
 from dpkit.training.gradients import MixesExamples, functional, independence, unsupported
-from dpkit.training.gradients.ghost_clipping import PerExample
 from dpkit.training.gradients.independence import extents, meet
 
 # Examples at a time: no Poisson batch is too large for the memory

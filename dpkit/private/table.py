@@ -20,8 +20,7 @@ from dpkit.datasets.encoding import (
     normal,
     refuse,
 )
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy import Guarantee, Release, pld
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.plan import size_of
 from dpkit.private.statement import ALL_RECORDS, Priced, generator

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpkit.common import checks
 from dpkit.datasets import Images
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy import Gaussian, Release
 from dpkit.privacy.mechanisms.base import NoGuarantee, check_noise
 
 Floats = NDArray[np.floating]

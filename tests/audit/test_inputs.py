@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkit.audit.bounds import (
-    at_thresholds,
-    clopper_pearson,
-    distinguished,
-    fewest_draws,
-    gaussian,
-    likelihood_ratio,
-)
+from dpkit.audit import bounds
 from dpkit.audit.one_run import one_run, one_run_fdp
 from dpkit.audit.scores import LowerBound
 from dpkit.audit.sequential import refute, watch
@@ -27,15 +20,15 @@ def watched(absent, present, **asked):
 
 
 BOUNDS = {
-    "clopper_pearson": clopper_pearson,
-    "at_thresholds": partial(at_thresholds, thresholds=[0.0]),
-    "likelihood_ratio": likelihood_ratio,
-    "gaussian": gaussian,
+    "clopper_pearson": bounds.clopper_pearson,
+    "at_thresholds": partial(bounds.at_thresholds, thresholds=[0.0]),
+    "likelihood_ratio": bounds.likelihood_ratio,
+    "gaussian": bounds.gaussian,
     "one_run": one_run,
     "one_run_fdp": one_run_fdp,
-    "distinguished": distinguished,
+    "distinguished": bounds.distinguished,
 }
-TAKES_RNG = BOUNDS | {"fewest_draws": partial(fewest_draws, epsilon=1.0)}
+TAKES_RNG = BOUNDS | {"fewest_draws": partial(bounds.fewest_draws, epsilon=1.0)}
 TAKES_SCORES = TAKES_RNG | {"refute": partial(refute, epsilon=1.0)}
 TAKES_A_CLAIM: dict[str, Any] = TAKES_SCORES | {"watch": partial(watched, epsilon=1.0)}
 RNG = np.random.default_rng(1)

@@ -11,25 +11,13 @@ import pytest
 from refusals import refused
 
 from dpkit.common import files, records
-from dpkit.papers import with_claims
-from dpkit.papers.claims import (
-    CAUSES,
-    Claim,
-    Code,
-    Evidence,
-    Measured,
-    as_json,
-    check,
-    check_all,
-    counted,
-    outcome,
-)
+from dpkit.papers import claims, with_claims
 
 
-def claim(**changes) -> Claim:
+def claim(**changes) -> claims.Claim:
     fields = {"id": "paper/name", "where": "Table 1", "says": "something", "stated": 9.6}
     fields |= {"kind": "at most", "compute": lambda: 5.0, "explanation": "so it is"}
-    return Claim(**(fields | changes))
+    return claims.Claim(**(fields | changes))
 
 
 @pytest.fixture
@@ -48,12 +36,12 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_verdicts_are_by_the_stated_number_and_nan_bears_none_out(kind, holds, fails):
     one = claim(kind=kind, tolerance=0.01)
-    assert {outcome(one, value) for value in holds} == {"holds"}
-    assert {outcome(one, value) for value in (*fails, math.nan)} == {"fails"}
-    found = check(replace(one, compute=lambda: fails[-1]))
+    assert {claims.outcome(one, value) for value in holds} == {"holds"}
+    assert {claims.outcome(one, value) for value in (*fails, math.nan)} == {"fails"}
+    found = claims.check(replace(one, compute=lambda: fails[-1]))
     assert (found.computed, found.verdict) == (fails[-1], "fails")
     with pytest.raises(ArithmeticError, match="paper/name came out as NaN"):
-        check(replace(one, compute=lambda: math.nan))
+        claims.check(replace(one, compute=lambda: math.nan))
 
 
 WORDS = {"kind": "in words", "stated": None, "believed": lambda x: x > 0}
@@ -71,9 +59,9 @@ WORDS = {"kind": "in words", "stated": None, "believed": lambda x: x > 0}
     ],
 )
 def test_where_no_number_decides_both_stand_side_by_side(changes, computed, verdict):
-    found = check(claim(**changes, compute=lambda: computed))
+    found = claims.check(claim(**changes, compute=lambda: computed))
     assert (found.verdict, found.computed) == (verdict, computed)
-    written = as_json(found)
+    written = claims.as_json(found)
     wanted = changes.get("stated", 9.6), records.json_number(computed)
     assert (written["stated"], written["computed"]) == wanted
 
@@ -90,30 +78,30 @@ def test_where_no_number_decides_both_stand_side_by_side(changes, computed, verd
 )
 def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
     """No processor rounds as another does: such a value must not be printed."""
-    found = check(claim(**WORDS, compute=lambda: computed, rounding=1e-12))
+    found = claims.check(claim(**WORDS, compute=lambda: computed, rounding=1e-12))
     assert found.verdict == verdict
     assert found.claim.shown(found.computed) == shown
     assert found.claim.shown(math.nan) == ""
-    assert (as_json(found)["computed"] == shown) == (found.computed == 0)
+    assert (claims.as_json(found)["computed"] == shown) == (found.computed == 0)
     assert claim().shown(0.0) == "0"
 
 
 @pytest.mark.parametrize(("area", "words"), [(1e-12, "below 1e-9"), (0.25, "0.2"), (-0.3, "-0.3")])
 def test_an_explanation_says_below_only_where_it_is(results: Path, area: float, words: str):
-    evidence = Evidence("paper/name", {}, lambda: Measured({"area": area}, {}))
+    evidence = claims.Evidence("paper/name", {}, lambda: claims.Measured({"area": area}, {}))
     one = claim(
         compute=lambda values: values["area"], explanation="{area:<1e-9}", evidence=evidence
     )
-    assert check(one, recompute=True).explanation == words
+    assert claims.check(one, recompute=True).explanation == words
 
 
 def test_counts_are_by_verdict_and_leave_out_what_there_is_none_of():
     compare = [claim(compute=lambda value=value: value) for value in (1.0, 99.0, 2.0)]
     one = claim(kind="computed", stated=None)
-    assert counted(map(check, [*compare, one])) == "2 hold, 1 fails, 1 computed"
+    assert claims.counted(map(claims.check, [*compare, one])) == "2 hold, 1 fails, 1 computed"
 
 
-CODE = Code(was="noise_std = z * C * C", should="noise_std = z * C", cause="noise")
+CODE = claims.Code(was="noise_std = z * C * C", should="noise_std = z * C", cause="noise")
 
 test_claims_that_cannot_be_judged_and_lines_that_show_nothing_are_refused = refused(
     (claim, {"kind": "about"}, "kind must be one of equals, at most, at least, in words, comp"),
@@ -137,31 +125,31 @@ test_claims_that_cannot_be_judged_and_lines_that_show_nothing_are_refused = refu
 
 @pytest.mark.parametrize("code", [CODE, None])
 def test_the_command_line_has_a_claims_line_of_code(code):
-    written = as_json(check(claim(code=code)))["code"]
+    written = claims.as_json(claims.check(claim(code=code)))["code"]
     assert written == (code and {"was": CODE.was, "should": CODE.should, "cause": "noise"})
 
 
-def with_evidence(*areas: float, **inputs) -> Claim:
+def with_evidence(*areas: float, **inputs) -> claims.Claim:
     """A claim whose measurements are these areas, one after another."""
     values = iter(areas)
     return claim(
         compute=lambda values: values["area"],
         explanation="the area is {area:.2f}",
-        evidence=Evidence(
-            "paper/name", inputs, lambda: Measured({"area": next(values)}, {"set": "ab12"})
+        evidence=claims.Evidence(
+            "paper/name", inputs, lambda: claims.Measured({"area": next(values)}, {"set": "ab12"})
         ),
     )
 
 
 def test_evidence_is_stored_read_and_made_anew(results: Path):
     one = with_evidence(1.25, 1.5, size=3)
-    missing = check(one)
+    missing = claims.check(one)
     assert missing.verdict == "cannot be checked"
     assert "--recompute" in missing.explanation
-    assert as_json(missing)["computed"] is None
+    assert claims.as_json(missing)["computed"] is None
     path = results / "claims" / "paper-name.json"
     for area in (1.25, 1.25, 1.5):
-        verdict = check(one, recompute=area == 1.5 or not path.exists())
+        verdict = claims.check(one, recompute=area == 1.5 or not path.exists())
         assert verdict.computed == area
         assert verdict.explanation == f"the area is {area:.2f}"
     record = json.loads(path.read_text())
@@ -171,20 +159,20 @@ def test_evidence_is_stored_read_and_made_anew(results: Path):
 
 def test_evidence_of_other_inputs_is_not_used_and_a_damaged_record_is_named(results: Path):
     one = with_evidence(1.0, size=3)
-    assert check(one, recompute=True).verdict == "holds"
-    assert check(with_evidence(size=4)).verdict == "cannot be checked"
+    assert claims.check(one, recompute=True).verdict == "holds"
+    assert claims.check(with_evidence(size=4)).verdict == "cannot be checked"
     (results / "claims" / "paper-name.json").write_text("{")
     with pytest.raises(ValueError, match=r"paper-name\.json is not valid JSON"):
-        check(one)
+        claims.check(one)
 
 
 def test_claims_share_a_record_that_is_measured_again_once(results: Path):
     one = with_evidence(1.25, 1.5)
     both = (one, replace(one, id="paper/other"))
     for area in (1.25, 1.5):
-        assert [found.computed for found in check_all(both, recompute=True)] == [area, area]
+        assert [found.computed for found in claims.check_all(both, recompute=True)] == [area, area]
     assert [path.name for path in (results / "claims").iterdir()] == ["paper-name.json"]
-    assert check(both[1]).computed == 1.5
+    assert claims.check(both[1]).computed == 1.5
 
 
 EVERY = [one for paper in with_claims() for one in paper.CLAIMS]
@@ -212,15 +200,15 @@ def test_claims_that_fail_because_of_a_line_show_it():
     )
     assert [name for name in without & failing if not name.startswith(tables)] == []
     codes = [one.code for one in EVERY if one.code]
-    assert {code.cause for code in codes} == set(CAUSES)
+    assert {code.cause for code in codes} == set(claims.CAUSES)
     lines = [line for code in codes for line in f"{code.was}\n{code.should}".split("\n")]
     assert max(map(len, lines)) <= 56
 
 
 @pytest.mark.stored
 @pytest.mark.parametrize("one", EVERY, ids=lambda c: c.id)
-def test_every_claim_can_be_checked_and_written(one: Claim):
-    written = as_json(check(one))
+def test_every_claim_can_be_checked_and_written(one: claims.Claim):
+    written = claims.as_json(claims.check(one))
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     stored = STORED[one.id]
     for key, value in stored.items():

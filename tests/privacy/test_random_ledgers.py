@@ -10,23 +10,7 @@ from functools import partial
 import numpy as np
 from scipy.special import gammaln
 
-from dpkit.privacy import (
-    BallsAndBinsGaussian,
-    DiagonalGaussian,
-    DiscreteGaussian,
-    Gaussian,
-    GroupedGaussian,
-    GroupSampledGaussian,
-    Laplace,
-    RandomizedResponse,
-    Release,
-    SampledGaussian,
-    TruncatedPoissonGaussian,
-    Unsupported,
-    WithoutReplacementGaussian,
-    pld,
-    rdp,
-)
+from dpkit import privacy
 
 LEDGERS = int(os.environ.get("DPKIT_LEDGERS", "12"))
 
@@ -40,13 +24,13 @@ def count(rng: np.random.Generator, most: float = 1e9) -> int:
     return int(within(rng, 1, most))
 
 
-def priced(ledger: list[Release], delta: float):
-    found = pld.epsilon(ledger, delta=delta)
+def priced(ledger: list[privacy.Release], delta: float):
+    found = privacy.pld.epsilon(ledger, delta=delta)
     assert 0 <= found.lower <= found.epsilon, ledger
     return found
 
 
-def holds(ledger: list[Release], delta: float, truth, close: float) -> None:
+def holds(ledger: list[privacy.Release], delta: float, truth, close: float) -> None:
     """`truth` gives delta at an epsilon; it is right within a share `close`, by floats."""
     found = priced(ledger, delta)
     if math.isfinite(found.epsilon):
@@ -61,8 +45,10 @@ def test_gaussians_against_one():
         mus = [within(rng, 1e-3, 20) for _ in range(rng.integers(1, 4))]
         counts = [count(rng) for _ in mus]
         noises = [math.sqrt(n) / mu for n, mu in zip(counts, mus, strict=True)]
-        ledger = [Release(Gaussian(z), n) for z, n in zip(noises, counts, strict=True)]
-        once = Gaussian(1 / math.hypot(*mus)).profile
+        ledger = [
+            privacy.Release(privacy.Gaussian(z), n) for z, n in zip(noises, counts, strict=True)
+        ]
+        once = privacy.Gaussian(1 / math.hypot(*mus)).profile
         holds(ledger, within(rng, 1e-15, 0.5), lambda e, once=once: once([e])[0, 0], 1e-7)
 
 
@@ -80,31 +66,31 @@ def test_randomized_response_against_the_binomial():
     for _ in range(LEDGERS):
         releases = count(rng, 1e5)
         each = within(rng, 1e-3, 4) / math.sqrt(releases)
-        ledger = [Release(RandomizedResponse(each), releases)]
+        ledger = [privacy.Release(privacy.RandomizedResponse(each), releases)]
         holds(ledger, within(rng, 1e-12, 0.5), partial(binomial_delta, each, releases), 1e-5)
 
 
-def any_release(rng: np.random.Generator, *, replace: bool) -> Release:
+def any_release(rng: np.random.Generator, *, replace: bool) -> privacy.Release:
     """Of any mechanism that the certified accountant prices under the adjacency."""
     adjacency = "replace-one" if replace else "add-remove"
     rate, noise, records = within(rng, 1e-9, 1), within(rng, 0.3, 100), count(rng, 1e6) + 1
     most = int(rng.integers(1, records + 1))
     any_of = [
-        SampledGaussian(noise, rate, adjacency),
-        TruncatedPoissonGaussian(noise, rate, most, records, adjacency),
-        GroupedGaussian(noise, int(rng.integers(1, 9)), rate, adjacency),
-        DiagonalGaussian((noise, 2 * noise), adjacency),
-        DiscreteGaussian(noise, int(rng.integers(1, 5)), adjacency),
-        Laplace(within(rng, 1, 1e4), adjacency),
+        privacy.SampledGaussian(noise, rate, adjacency),
+        privacy.TruncatedPoissonGaussian(noise, rate, most, records, adjacency),
+        privacy.GroupedGaussian(noise, int(rng.integers(1, 9)), rate, adjacency),
+        privacy.DiagonalGaussian((noise, 2 * noise), adjacency),
+        privacy.DiscreteGaussian(noise, int(rng.integers(1, 5)), adjacency),
+        privacy.Laplace(within(rng, 1, 1e4), adjacency),
     ]
     if replace:
-        any_of.append(WithoutReplacementGaussian(noise, rate))
-        any_of.append(RandomizedResponse(within(rng, 1e-6, 2.0)))
+        any_of.append(privacy.WithoutReplacementGaussian(noise, rate))
+        any_of.append(privacy.RandomizedResponse(within(rng, 1e-6, 2.0)))
     else:
-        any_of.append(BallsAndBinsGaussian(noise, count(rng, 1e5) + 1))
-        any_of.append(GroupSampledGaussian(noise, rate, int(rng.integers(1, 9))))
+        any_of.append(privacy.BallsAndBinsGaussian(noise, count(rng, 1e5) + 1))
+        any_of.append(privacy.GroupSampledGaussian(noise, rate, int(rng.integers(1, 9))))
     chosen = any_of[rng.integers(len(any_of))]
-    return Release(chosen, count(rng, 1e6 if isinstance(chosen, Laplace) else 1e9))
+    return privacy.Release(chosen, count(rng, 1e6 if isinstance(chosen, privacy.Laplace) else 1e9))
 
 
 def test_mixed_ledgers_are_ordered_and_below_renyi():
@@ -116,8 +102,8 @@ def test_mixed_ledgers_are_ordered_and_below_renyi():
         delta = within(rng, 1e-15, 0.1)
         found = priced(ledger, delta)
         try:
-            renyi = rdp.epsilon(ledger, delta=delta).epsilon
-        except (Unsupported, ArithmeticError):
+            renyi = privacy.rdp.epsilon(ledger, delta=delta).epsilon
+        except (privacy.Unsupported, ArithmeticError):
             continue
         assert found.lower <= renyi * (1 + 1e-9), (ledger, delta)
         assert found.epsilon <= renyi * (1 + 1e-3) + 1e-9, (ledger, delta)

@@ -13,24 +13,11 @@ from unittest import mock
 import torch
 from torch import nn
 
+from dpkit import training
 from dpkit.privacy import Release, SampledGaussian
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.private import Budget, Private
-from dpkit.training import (
-    Checkpoints,
-    Data,
-    Gan,
-    Record,
-    clipped_sum,
-    distributed,
-    gradient_penalty,
-    noised,
-    noised_each,
-    per_example,
-    train,
-    update,
-)
 from dpkit.training.distributed import here, joined
 
 STEPS, BATCH, RULE = 30, 3, FlatClipping(0.5)
@@ -66,13 +53,13 @@ def new_gan(way):
     critic = network(4, 16, 1, dropout={"dropout": (0.5,), "torch.func": (0.0,)}.get(way, ()))
     generator = network(2, 8, 4)
     optimizers = (torch.optim.Adam(net.parameters(), 0.02) for net in (generator, critic))
-    return Gan(generator, deepcopy(generator), critic, *optimizers)
+    return training.Gan(generator, deepcopy(generator), critic, *optimizers)
 
 
 def data(more=0.0):
     features = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
     features[7] += more
-    return Data(features, torch.zeros(60, dtype=torch.int64), public_size=60)
+    return training.Data(features, torch.zeros(60, dtype=torch.int64), public_size=60)
 
 
 def step(gan, features, labels, *, settings, index, rng):
@@ -80,36 +67,36 @@ def step(gan, features, labels, *, settings, index, rng):
     critic = gan.discriminator
     fakes = gan.generator_net(torch.randn(len(features), 2, generator=rng)).detach()
     mixing = torch.rand(len(features), generator=rng)
-    of, rows = partial(per_example, critic, lambda out: out.squeeze(1).tanh()), (features,)
+    of, rows = partial(training.per_example, critic, lambda out: out.squeeze(1).tanh()), (features,)
     if settings.way in ("penalty", "torch.func"):
         of, rows = partial(penalised, critic), (features, fakes, mixing)
     if "coordinates" in settings.way:
         drift = 1e-6 * here().rank if settings.way == "drifting coordinates" else 0.0
         box = [torch.full_like(p, 0.05 + drift).detach() for p in critic.parameters()]
         rule = PerCoordinateClipping(tuple(box))
-        found = clipped_sum(of, *rows, rule=rule, microbatch_size=2)
-        noisy = noised_each(found.sums, noise_stds=rule.noise_stds(1.0), rng=rng)
+        found = training.clipped_sum(of, *rows, rule=rule, microbatch_size=2)
+        noisy = training.noised_each(found.sums, noise_stds=rule.noise_stds(1.0), rng=rng)
     else:
-        found = clipped_sum(of, *rows, rule=RULE, microbatch_size=2)
-        noisy = noised(found.sums, noise_std=RULE.max_grad_norm, rng=rng)
-    update(gan.discriminator_optimizer, found.parameters, [one / BATCH for one in noisy])
+        found = training.clipped_sum(of, *rows, rule=RULE, microbatch_size=2)
+        noisy = training.noised(found.sums, noise_std=RULE.max_grad_norm, rng=rng)
+    training.update(gan.discriminator_optimizer, found.parameters, [one / BATCH for one in noisy])
     gan.generator_optimizer.zero_grad()
     score = critic(gan.generator_net(torch.randn(6, 2, generator=rng))).mean()
     (-score).backward()
     gan.generator_optimizer.step()
     clipped = (found.weights < 1).double().mean().item() if len(features) else 0.0
-    return Record(index, len(features), found.losses.sum().item(), None, clipped)
+    return training.Record(index, len(features), found.losses.sum().item(), None, clipped)
 
 
 def penalised(critic, real, fake, mixing):
-    return gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+    return training.gradient_penalty.per_example(critic, real, fake, mixing=mixing)
 
 
 def trained(way, *, seed=0, place=None, own=None, watch=lambda index, gan: None):
     """(all weights, records as rows of numbers) of a run."""
     gan, rng, records = new_gan(way), torch.Generator().manual_seed(123 + seed), []
     told = {"settings": Settings(way), "rng": rng, "checkpoint": place}
-    for record in train(step, gan, own or data(), **told):
+    for record in training.train(step, gan, own or data(), **told):
         records.append((record.batch_size, record.discriminator_loss, record.clipped))
         watch(record.step, gan)
     nets = (gan.discriminator, gan.generator_net)
@@ -169,7 +156,7 @@ def main(what, folder):
         rank = here().rank
 
         def kept(name, watch=lambda index, gan: None):
-            place = Checkpoints(folder / f"{name}.pt", every=5, reserve=8)
+            place = training.Checkpoints(folder / f"{name}.pt", every=5, reserve=8)
             torch.save(
                 trained("plain", seed=rank, place=place, watch=watch), folder / f"{name}-{rank}"
             )
@@ -184,7 +171,7 @@ def main(what, folder):
             for way in WAYS:
                 torch.save(trained(way, seed=rank), folder / f"{way}-{rank}")
             torch.save(own_loop(folder), folder / f"own-loop-{rank}")
-            with mock.patch.object(distributed, "device_label", return_value=f"model {rank}"):
+            with mock.patch.object(training.distributed, "device_label", return_value=f"model {rank}"):
                 models = refusal()
             reasons = (
                 models,

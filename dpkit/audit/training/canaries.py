@@ -27,9 +27,8 @@ from dpkit.privacy.mechanisms import Floats
 from dpkit.private.model import Private
 from dpkit.private.plan import Plan
 from dpkit.private.release import Released, itself, released
-from dpkit.training import clipped_sum, generator_on, per_example, update
+from dpkit.training import clipped_sum, generator_on, per_example, seeded, update
 from dpkit.training.batches import batches
-from dpkit.training.device import seeded
 
 HIDDEN = 256  # units of the layer in which random canaries lie
 STRENGTH = 1e6  # norm of a canary's gradient before it is clipped

@@ -18,8 +18,7 @@ from dpkit.audit.training.canaries import dp_sgd, mixed, seed
 from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.private.plan import Plan
-from dpkit.training import generator_on
-from dpkit.training.device import seeded
+from dpkit.training import generator_on, seeded
 
 LEARNING_RATE = 4.0  # of SGD along means, as in the paper's code
 SHARPER = 20.0  # times the learned weights: softmax is then 0 or 1 but for a few records

@@ -33,8 +33,7 @@ from dpkit.papers.rdp_gan.settings import (
     Tuning,
 )
 from dpkit.papers.targets.target import ALIKE, CERTAIN, RATIOS, Target, price
-from dpkit.privacy import NoGuarantee, Release
-from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy import Floats, NoGuarantee, Release
 from dpkit.training.types import Gan
 
 PUBLIC_SIZE = 60_000  # of MNIST's training set

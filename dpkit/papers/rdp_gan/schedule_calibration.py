@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.privacy import Guarantee, Mechanism, Release, pld
+from dpkit.privacy import Floats, Guarantee, Mechanism, Release, pld
 from dpkit.privacy.calibrate import FAR, Accountant, log_over
-from dpkit.privacy.mechanisms.base import Floats
 from dpkit.privacy.schedules import Schedule, noise_ledger, values
 
 LEAST, MOST = 1e-9, 1e13  # noise multipliers that mechanisms accept

@@ -35,8 +35,7 @@ from dpkit.papers.small_images.settings import (
     SmallImagesSettings,
 )
 from dpkit.papers.targets.target import ALONG, DELTA, KNOWN, MEASURED, Target, price
-from dpkit.privacy import Adjacency, Guarantee, rdp
-from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy import Adjacency, Floats, Guarantee, rdp
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 THRESHOLDS = 200  # to try

@@ -10,8 +10,7 @@ from dpkit.audit.bounds import clopper_pearson
 from dpkit.audit.scores import Bound, Scores
 from dpkit.common import checks
 from dpkit.common.records import SCALES
-from dpkit.privacy import Guarantee, Releases, pld
-from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency
+from dpkit.privacy import ADJACENCIES, Adjacency, Guarantee, Releases, pld
 
 Version = Literal["published", "repaired", "mechanism"]
 VERSIONS: tuple[str, ...] = get_args(Version)
