@@ -96,8 +96,7 @@ def tails_near(
     rate = expit(np.asarray(epsilon))[..., None]
     inside = betainc(np.maximum(least, 1e-300), made[..., None] - least + 1, rate)
     tail = np.where(least > 0, inside, 1.0)
-    beta = tail[..., 0]
-    return beta, ((tail[..., 1:] - tail[..., :1]) / steps[1:]).max(axis=-1)
+    return tail[..., 0], ((tail[..., 1:] - tail[..., :1]) / steps[1:]).max(axis=-1)
 
 
 def refuted_fdp(guesses: Guesses, mu: float, alpha: float) -> bool:

@@ -287,8 +287,7 @@ class TableEncoder:
         """
         import pandas as pd
 
-        codes = self._checked(codes)
-        columns = zip(self.columns, codes.T, strict=True)
+        columns = zip(self.columns, self._checked(codes).T, strict=True)
         return pd.DataFrame({column.name: column.column(one, rng) for column, one in columns})
 
     def one_hot(self, codes: Any) -> np.ndarray:

@@ -8,37 +8,11 @@ that one record really moves the release. Take these to see the difference, not 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
-from typing import Any, Protocol
+from typing import Any
 
 from dpkit.common import checks
 from dpkit.privacy.clipping import FlatClipping, check_groups, check_tensors, moves
 from dpkit.privacy.mechanisms import Adjacency
-
-
-class WrongRule(Protocol):
-    """A published slip: claimed and true sensitivity."""
-
-    def claimed_sensitivity(self, adjacency: Adjacency) -> float:
-        """L2 distance that the publication charges for."""
-        ...
-
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        """L2 distance that one record can move what is released by."""
-        ...
-
-
-def actual_noise_multiplier(rule: WrongRule, noise_multiplier: float) -> float:
-    """The noise multiplier that a run with `rule` had, where `noise_multiplier` was charged.
-
-    Noise of deviation noise_multiplier * claimed sensitivity, over the true sensitivity. Both are
-    those under add-remove, which mechanisms take as their unit under either adjacency.
-
-    Raises:
-        ValueError: noise_multiplier is not a finite number > 0.
-    """
-    checks.positive(noise_multiplier=noise_multiplier)
-    added = noise_multiplier * rule.claimed_sensitivity("add-remove")
-    return added / rule.sensitivity("add-remove")
 
 
 @dataclass(frozen=True)
@@ -148,3 +122,20 @@ class TensorsClippedAtGroupBound:
     def sensitivity(self, adjacency: Adjacency) -> float:
         """sqrt(sum over tensors of their group's c_g^2), or twice that."""
         return moves(sqrt(fsum(self.bounds[g] ** 2 for g in self.groups)), adjacency)
+
+
+def actual_noise_multiplier(
+    rule: ClippedAfterMean | NoiseOverSqrtBatch | TensorsClippedAtGroupBound,
+    noise_multiplier: float,
+) -> float:
+    """The noise multiplier that a run with `rule` had, where `noise_multiplier` was charged.
+
+    Noise of deviation noise_multiplier * claimed sensitivity, over the true sensitivity. Both are
+    those under add-remove, which mechanisms take as their unit under either adjacency.
+
+    Raises:
+        ValueError: noise_multiplier is not a finite number > 0.
+    """
+    checks.positive(noise_multiplier=noise_multiplier)
+    added = noise_multiplier * rule.claimed_sensitivity("add-remove")
+    return added / rule.sensitivity("add-remove")

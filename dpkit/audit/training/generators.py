@@ -125,8 +125,7 @@ def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) 
     """
     check_rng(rng)
     samples = checks.whole(1, samples=samples)
-    classes = int(trained.labels.max()) + 1
-    wanted = torch.from_numpy(rng.integers(classes, size=samples))
+    wanted = torch.from_numpy(rng.integers(int(trained.labels.max()) + 1, size=samples))
     latents = torch.from_numpy(rng.standard_normal((samples, LATENT), np.float32))
     with torch.no_grad():
         made = trained.generator.eval()(latents, wanted)

@@ -221,8 +221,7 @@ def _moments(noise: float, batches: int) -> Floats:
 def _product(a: Floats, b: Floats) -> Floats:
     """The product of two power series, as logs of their coefficients."""
     shifted = np.arange(a.size)[:, None] - np.arange(a.size)
-    terms = np.where(shifted >= 0, a + b[shifted], -np.inf)
-    return log_sums(terms)
+    return log_sums(np.where(shifted >= 0, a + b[shifted], -np.inf))
 
 
 def _reversed(noise: float, batches: int) -> Floats:

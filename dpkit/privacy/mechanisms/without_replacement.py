@@ -229,8 +229,7 @@ def _log_moment(power: Floats, noise: float) -> Floats:
             size = np.maximum(w, 0.0) + np.log(-np.expm1(-np.abs(w)))  # log|e^w - 1|
             inside = np.where(power[:, None] > 0, power[:, None] * size, 0.0) - x * x / 2
         parts.append(np.where((w > 0) == (side > 0), inside, -np.inf))
-    terms = np.concatenate(parts, axis=1)
-    return log_sums(terms) + np.log(STEP / np.sqrt(2 * np.pi))
+    return log_sums(np.concatenate(parts, axis=1)) + np.log(STEP / np.sqrt(2 * np.pi))
 
 
 def _peak(power: Floats, noise: float, zero: float, *, side: int) -> Floats:
