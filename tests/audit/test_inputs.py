@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from dpkit.audit import bounds
 from dpkit.audit.one_run import one_run, one_run_fdp
@@ -51,72 +52,46 @@ def test_a_bound_says_what_it_is(name: str):
     assert found.assumptions
 
 
-@pytest.mark.parametrize("name", TAKES_SCORES)
-@pytest.mark.parametrize(
-    ("absent", "present", "says"),
-    [
-        ([], SCORES, r"absent must be a list of at least one score, 1-D, got shape \(0,\)"),
-        (SCORES, [], r"present must be a list of at least one score, 1-D, got shape \(0,\)"),
-        (SCORES, np.where(SCORES == 3, nan, SCORES), "present must hold numbers, got nan"),
-        (np.where(SCORES == 3, nan, SCORES), SCORES, "absent must hold numbers, got nan"),
-        (SCORES, SCORES[:, None], r"got shape \(20, 1\)"),
-        (SCORES, SCORES > 3, "scores of one kind, got float64 and bool"),
-        (SCORES, ["a"], "present must hold numbers, got <U1"),
-        (SCORES, SCORES * 1j, "present must hold numbers, got complex128"),
-        (3.0, SCORES, r"absent must be a list of at least one score, 1-D, got shape \(\)"),
-    ],
+BAD_SCORES = [
+    ({"absent": []}, r"absent must be a list of at least one score, 1-D, got shape \(0,\)"),
+    ({"present": []}, r"present must be a list of at least one score, 1-D, got shape \(0,\)"),
+    ({"present": np.where(SCORES == 3, nan, SCORES)}, "present must hold numbers, got nan"),
+    ({"absent": np.where(SCORES == 3, nan, SCORES)}, "absent must hold numbers, got nan"),
+    ({"present": SCORES[:, None]}, r"got shape \(20, 1\)"),
+    ({"present": SCORES > 3}, "scores of one kind, got float64 and bool"),
+    ({"present": ["a"]}, "present must hold numbers, got <U1"),
+    ({"present": SCORES * 1j}, "present must hold numbers, got complex128"),
+    ({"absent": 3.0}, r"absent must be a list of at least one score, 1-D, got shape \(\)"),
+]
+BAD_CLAIMS = [
+    ({"delta": 0}, "delta must lie in .* got 0; for pure DP take a tiny one, as 1e-12"),
+    ({"delta": 0.0}, "for pure DP take a tiny one, as 1e-12"),
+    ({"delta": nan}, "delta must lie in .* got nan"),
+    ({"delta": 1.0}, "delta must lie in .* got 1"),
+    ({"delta": -1e-5}, "delta must lie in .* got -1e-05"),
+    ({"delta": "1e-5"}, "delta must be a number, got '1e-5'"),
+    ({"confidence": 0}, "confidence must lie in .* got 0"),
+    ({"confidence": 1}, "confidence must lie in .* got 1"),
+    ({"confidence": nan}, "confidence must lie in .* got nan"),
+    ({"confidence": True}, "confidence must be a number, got True"),
+    ({"adjacency": "add"}, "adjacency must be one of add-remove, replace-one; got 'add'"),
+]
+NO_RNG = r"rng must be a numpy.random.Generator, got"
+BAD_RNG = [({"rng": one}, NO_RNG) for one in (None, 3, np.random, np.random.RandomState(3))]
+BAD_EPSILON = [({"epsilon": one}, "epsilon must") for one in (nan, -1.0, inf, True, "1")]
+BAD_SHARE = [({"choosing": one}, "choosing must") for one in (0, 1, nan, -0.1, "all")]
+ROWS = [
+    *product(TAKES_SCORES, BAD_SCORES),
+    *product(TAKES_A_CLAIM, BAD_CLAIMS),
+    *product(TAKES_RNG, BAD_RNG),
+    *product(["refute", "watch", "fewest_draws"], BAD_EPSILON),
+    *product(["refute", "watch"], [({"epsilon": 51.0}, "epsilon must")]),
+    *product(["clopper_pearson", "likelihood_ratio", "gaussian", "one_run"], BAD_SHARE),
+]
+test_bad_input_is_named = refused(
+    *((name, changed, says) for name, (changed, says) in ROWS),
+    call=lambda name, changed: ask(name, **changed),
 )
-def test_scores_that_are_none(name: str, absent, present, says: str):
-    with pytest.raises(ValueError, match=says):
-        ask(name, absent, present)
-
-
-@pytest.mark.parametrize("name", TAKES_A_CLAIM)
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"delta": 0}, "delta must lie in .* got 0; for pure DP take a tiny one, as 1e-12"),
-        ({"delta": 0.0}, "for pure DP take a tiny one, as 1e-12"),
-        ({"delta": nan}, "delta must lie in .* got nan"),
-        ({"delta": 1.0}, "delta must lie in .* got 1"),
-        ({"delta": -1e-5}, "delta must lie in .* got -1e-05"),
-        ({"delta": "1e-5"}, "delta must be a number, got '1e-5'"),
-        ({"confidence": 0}, "confidence must lie in .* got 0"),
-        ({"confidence": 1}, "confidence must lie in .* got 1"),
-        ({"confidence": nan}, "confidence must lie in .* got nan"),
-        ({"confidence": True}, "confidence must be a number, got True"),
-        ({"adjacency": "add"}, "adjacency must be one of add-remove, replace-one; got 'add'"),
-    ],
-)
-def test_claims_that_are_none(name: str, changed: dict, says: str):
-    with pytest.raises(ValueError, match=says):
-        ask(name, **changed)
-
-
-@pytest.mark.parametrize("name", TAKES_RNG)
-@pytest.mark.parametrize("rng", [None, 3, np.random, np.random.RandomState(3)])
-def test_what_is_no_generator(name: str, rng):
-    with pytest.raises(ValueError, match=r"rng must be a numpy.random.Generator, got"):
-        ask(name, rng=rng)
-
-
-@pytest.mark.parametrize(
-    ("name", "epsilon"),
-    [
-        *product(["refute", "watch", "fewest_draws"], [nan, -1.0, inf, True, "1"]),
-        *product(["refute", "watch"], [51.0]),
-    ],
-)
-def test_a_claimed_epsilon_that_is_none(name: str, epsilon):
-    with pytest.raises(ValueError, match="epsilon must"):
-        ask(name, epsilon=epsilon)
-
-
-@pytest.mark.parametrize("name", ["clopper_pearson", "likelihood_ratio", "gaussian", "one_run"])
-@pytest.mark.parametrize("choosing", [0, 1, nan, -0.1, "all"])
-def test_a_share_that_is_none(name: str, choosing):
-    with pytest.raises(ValueError, match="choosing must"):
-        ask(name, choosing=choosing)
 
 
 def test_shares_of_guesses_and_thresholds_that_are_none():

@@ -4,10 +4,7 @@ The strong oracle: the hockey-stick divergence of losses that were drawn by runn
 the profile that it prices itself by, in both directions.
 """
 
-import dataclasses
-import importlib
 import math
-import pkgutil
 from functools import cache
 from typing import Any
 
@@ -18,8 +15,8 @@ from own_mechanisms.attacks import classifier, histogram, likelihood_ratio
 from own_mechanisms.targets import LEARNED, TARGETS, UNPROTECTED
 from own_mechanisms.worlds import Worlds, between_parts, of_ledger, worst_pair
 from scipy.stats import binom
+from truths import dataclasses_with
 
-import dpkit.privacy
 from dpkit.audit.bounds import clopper_pearson, distinguished
 from dpkit.audit.scores import Scores
 from dpkit.papers.targets.target import Target
@@ -143,11 +140,7 @@ def test_drawn_losses_of_a_choice_show_no_more_than_is_charged(runs):
 
 
 def test_every_mechanism_has_worlds_or_none():
-    found = set()
-    for module in pkgutil.iter_modules(dpkit.privacy.__path__, "dpkit.privacy."):
-        for value in vars(importlib.import_module(module.name)).values():
-            if dataclasses.is_dataclass(value) and hasattr(value, "privacy_loss"):
-                found.add(value)
+    found = dataclasses_with("privacy_loss")
     found.discard(Assuming)  # the prices of the mechanism that it holds, and words
     attacked = {type(mechanism) for mechanism in PAIRS}
     attacked |= {type(mechanism) for mechanism in DOMINATED[:2]}

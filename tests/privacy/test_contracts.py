@@ -1,17 +1,15 @@
 """What every mechanism promises. A new one is one line in CASES, with the pair it stands for."""
 
 import dataclasses
-import importlib
 import itertools
 import math
 import pickle
-import pkgutil
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from truths import dataclasses_with
 
-import dpkit.privacy
 from dpkit.privacy import (
     Gaussian,
     Mechanism,
@@ -159,11 +157,7 @@ with_mu = over(CASES, "gaussian_dp")
 
 
 def test_every_mechanism_has_a_case():
-    found = set()
-    for module in pkgutil.iter_modules(dpkit.privacy.__path__, "dpkit.privacy."):
-        for value in vars(importlib.import_module(module.name)).values():
-            if dataclasses.is_dataclass(value) and hasattr(value, "privacy_loss"):
-                found.add(value)
+    found = dataclasses_with("privacy_loss")
     assert found - {Parallel, BestOf, Assuming} == {type(case.mechanism) for case in CASES}
 
 

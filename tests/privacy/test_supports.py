@@ -1,12 +1,10 @@
 """The supports matrix is what the accountants do, in both directions, and leaves nothing out."""
 
-import dataclasses
-import importlib
 import json
 import math
-import pkgutil
 
 import pytest
+from truths import dataclasses_with
 
 import dpkit.privacy
 from dpkit import __main__ as command_line
@@ -50,12 +48,8 @@ def find(rows: list[SupportRow], **wanted: str) -> list[SupportRow]:
 
 
 def test_it_has_every_mechanism_and_way_to_draw_batches(asked):
-    rows, found = asked[0], set()
-    for module in pkgutil.iter_modules(dpkit.privacy.__path__, "dpkit.privacy."):
-        for value in vars(importlib.import_module(module.name)).values():
-            asked = hasattr(value, "privacy_loss") or hasattr(value, "release")
-            if asked and isinstance(value, type) and dataclasses.is_dataclass(value):
-                found.add(value.__name__)
+    rows, kinds = asked[0], dataclasses_with("privacy_loss", "release")
+    found = {kind.__name__ for kind in kinds}
     found.remove("Assuming")  # which is priced as another is
     assert {"Laplace", "ShuffledBatches", "FixedSizeBatches", "Parallel"} <= found
     assert {row.mechanism for row in rows} == found | {"ShuffledBatches as Poisson"}

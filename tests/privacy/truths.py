@@ -3,6 +3,9 @@
 Where nothing else is said they have as many digits as mpmath has.
 """
 
+import dataclasses
+import importlib
+import pkgutil
 from functools import reduce
 
 import mpmath as mp
@@ -10,6 +13,23 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import binom
+
+import dpkit.privacy
+
+
+def dataclasses_with(*names: str) -> set[type]:
+    """The dataclasses in modules of dpkit.privacy that have an attribute of one of these names."""
+    modules = pkgutil.iter_modules(dpkit.privacy.__path__, "dpkit.privacy.")
+    values = [one for m in modules for one in vars(importlib.import_module(m.name)).values()]
+    kinds = {one for one in values if isinstance(one, type) and dataclasses.is_dataclass(one)}
+    return {kind for kind in kinds if any(hasattr(kind, name) for name in names)}
+
+
+def renyi_divergence(p, q, order: float) -> float:
+    """By its definition, of two lists of probabilities."""
+    a = mp.mpf(order)
+    total = mp.fsum(x**a * y ** (1 - a) for x, y in zip(p, q, strict=True))
+    return float(mp.log(total) / (a - 1))
 
 
 def above(z: mp.mpf) -> mp.mpf:

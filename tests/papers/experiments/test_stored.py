@@ -30,11 +30,6 @@ TABLES = sorted(
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def prices(each_ledger_is_priced_once: None) -> None:
-    """Calibration, seeds and tables ask for the same ledgers, some of them of a thousand lines."""
-
-
 def test_there_are_stored_parts_of_every_paper():
     assert len({paper for paper, _, _ in TABLES}) == len(papers.PAPERS) + 1
 
