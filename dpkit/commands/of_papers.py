@@ -8,10 +8,7 @@ COMMANDS = {
     "claims": "dpkit.papers.commands.evidence",
     "reproduce": "dpkit.papers.commands.evidence",
 }
-GROUPS = {
-    "audit": "dpkit.papers.commands.audit",
-    "results": "dpkit.papers.commands.results",
-}
+GROUPS = {"audit": "dpkit.papers.commands.audit", "results": "dpkit.papers.commands.results"}
 
 
 def added_to(app: typer.Typer) -> None:

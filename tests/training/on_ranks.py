@@ -171,7 +171,8 @@ def main(what, folder):
             for way in WAYS:
                 torch.save(trained(way, seed=rank), folder / f"{way}-{rank}")
             torch.save(own_loop(folder), folder / f"own-loop-{rank}")
-            with mock.patch.object(training.distributed, "device_label", return_value=f"model {rank}"):
+            named = "dpkit.training.distributed.device_label"
+            with mock.patch(named, return_value=f"model {rank}"):
                 models = refusal()
             reasons = (
                 models,
