@@ -141,7 +141,7 @@ def standard_normals(rng: torch.Generator, sizes: Sequence[int]) -> Iterator[Ten
     the ziggurat's bit generator is keyed by 128 bits from `rng` (see `noise_ahead`).
     """
     if rng.device.type == "cuda":
-        return (_on_gpu(size, rng=rng) for size in sizes)
+        return iter(_on_gpu(sum(sizes), rng=rng).split(list(sizes)))
     return map(torch.from_numpy, noise_ahead.drawn(rng, sizes))
 
 

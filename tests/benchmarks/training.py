@@ -22,7 +22,7 @@ from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import clipped_sum, generator_on, gradient_penalty, per_example
-from dpkit.training.device import device_label, seeded
+from dpkit.training.device import device_label, precision, seeded
 from dpkit.training.networks import called_real
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import update
@@ -272,7 +272,7 @@ def rows() -> Iterator[Row]:
     threads = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), precision(tf32=False):
             warnings.simplefilter("ignore")
             for name, case in CASES.items():
                 yield from _rows_of(name, case)
@@ -350,7 +350,8 @@ def figures() -> list[dict[str, Any]]:
     """
     rows = []
     for name, case in CASES.items():
-        row = shown(case)
+        with precision(tf32=False):
+            row = shown(case)
         print(name, *(f"{key} {value:.3g}" for key, value in row.items()), sep="  ")
         if not row["difference_from_cpu"] <= 1e-4:
             raise ValueError(f"{name}: the GPU's clipped sum differs: {row}")

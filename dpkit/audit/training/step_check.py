@@ -21,6 +21,7 @@ from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import Assuming
+from dpkit.training.device import in_one_order
 
 ROUNDING = 1e-3  # of a change: batches of other sizes are added up in another order
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
@@ -93,6 +94,7 @@ class StepReport:
             raise ValueError(str(self))
 
 
+@in_one_order()
 def check_step(
     step: Callable[..., Any],
     new_gan: Callable[[], Any],

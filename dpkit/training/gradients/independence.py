@@ -26,11 +26,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor, backends, nn, strided
+from torch import Tensor, nn, strided
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from dpkit.training.device import draws_put_back
+from dpkit.training.device import draws_put_back, in_one_order
 from dpkit.training.gradients.functional import still
 from dpkit.training.gradients.unsupported import MixesExamples
 
@@ -109,10 +109,9 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
         for own in (module._buffers, module._parameters)
     ]
     changed: set[str] = set()
-    exact = backends.cudnn.deterministic
-    backends.cudnn.deterministic = True  # else sums of a GPU may differ each time
     try:
         with (
+            in_one_order(),
             # compiled here, it would not run hooks later
             torch.compiler.set_stance("force_eager"),
             draws_put_back(*{p.device for p in network.parameters()}),
@@ -120,7 +119,6 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
         ):
             yield
     finally:
-        backends.cudnn.deterministic = exact
         for now, own, copies in held:
             names = {k for k in {**copies, **now} if not equal(copies.get(k), now.get(k))}
             with torch.no_grad():
