@@ -42,8 +42,8 @@ class OnCuda(Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor) -> "OnCuda":
-        layout = {"strides": held.stride(), "storage_offset": held.storage_offset()}
-        like: Any = {"dtype": held.dtype, "device": "meta", **layout}
+        like: Any = {"dtype": held.dtype, "strides": held.stride(), "device": "meta"}
+        like |= {"storage_offset": held.storage_offset()}
         made = Tensor._make_wrapper_subclass(cls, held.shape, **like)
         made.held = held
         return made
@@ -105,16 +105,14 @@ class Gpu(TorchDispatchMode):
         if name == "_to_copy" and there and goes and set(kwargs) <= {"device", "non_blocking"}:
             return OnCuda(bare[0][0])  # it is there
         found = func(*bare[0], **bare[1])
-        pairs = zip(tree_leaves(bare), tree_leaves((args, kwargs)), strict=True)
-        given_back = {id(own): x for own, x in pairs}
+        given_back = dict(zip(map(id, tree_leaves(bare)), tree_leaves((args, kwargs)), strict=True))
+
+        if pinned:
+            found.pinned = True
 
         def out(x: Any) -> Any:
-            if not isinstance(x, Tensor):
-                return x
-            made: Any = given_back.get(id(x), OnCuda(x) if goes else x)
-            if pinned:
-                made.pinned = True
-            return made
+            made = goes and isinstance(x, Tensor) and id(x) not in given_back
+            return OnCuda(x) if made else given_back.get(id(x), x)
 
         return tree_map(out, found)
 
@@ -149,9 +147,7 @@ def _place(name: str) -> str:
 class Calls(TorchFunctionMode):
     """A draw's generator has to lie where the draw does."""
 
-    def __init__(self, gpu: Gpu) -> None:
-        super().__init__()
-        self.gpu = gpu
+    gpu: Gpu
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -171,7 +167,8 @@ def gpu() -> Iterator[Gpu]:
     for name in ("get_state", "set_state", "manual_seed"):  # of the one that operators draw from
         setattr(default, name, getattr(torch.default_generator, name))
     types = [*_optimizer._foreach_supported_types, OnCuda]  # as a GPU's optimisers do
-    with pytest.MonkeyPatch.context() as patch, Gpu() as found, Calls(found):
+    with pytest.MonkeyPatch.context() as patch, Gpu() as found, Calls() as calls:
+        calls.gpu = found
         patch.setattr(torch.cuda, "_lazy_init", lambda: None)
         patch.setattr(torch.cuda, "default_generators", (default,))
         patch.setattr(torch.cuda, "Event", Mock())
