@@ -185,14 +185,20 @@ class PerCoordinateClipping:
             coordinate with bound 0 is dropped: it is always 0 and gets no noise.
 
     Raises:
-        ValueError: a bound is negative, infinite or NaN, or all are 0.
+        ValueError: a bound is negative, infinite or NaN, or all are 0 (bounds on a GPU are looked
+            at by `sensitivity` alone).
     """
 
     bounds: tuple[Any, ...]
 
     def __post_init__(self) -> None:
+        # on a GPU, which a look would wait for, a NaN makes its sum NaN: `update` refuses it
+        if "cuda" not in str([getattr(bound, "device", "") for bound in self.bounds]):
+            self._refuse_others()
+
+    def _refuse_others(self) -> None:
         wrong = sum((~_is_bound(bound)).sum() for bound in self.bounds)
-        if bool((wrong == 0) & (self._released() >= 1)):  # one look, which a GPU waits for
+        if bool((wrong == 0) & (self._released() >= 1)):  # one look
             return
         for tensor, bound in enumerate(self.bounds):
             if not bool(_is_bound(bound).all()):
@@ -239,7 +245,7 @@ class PerCoordinateClipping:
 
         (Lemma 1 of the paper takes s_i for a record replaced, too, which is half of 2 s_i.)
         """
-        self.__post_init__()  # arrays can change, and a NaN would be lost in the largest
+        self._refuse_others()  # arrays can change, and a NaN would be lost in the largest
         bounds = [
             _float64(bound[bound > 0]) for bound in self.bounds if bool((bound > 0).any())
         ]

@@ -188,5 +188,5 @@ def _on_grid(totals: Tensor, draws: Tensor, stds: Tensor | float) -> Tensor:
     whole = rest.round()
     noisy = draws.mul_(stds / grid).add_(rest.sub_(whole)).round_().add_(whole).mul_(grid)
     if isinstance(stds, Tensor):
-        return torch.where(stds > 0, noisy, totals)
+        return torch.where(stds == 0, totals, noisy)  # NaN gives NaN
     return noisy if stds > 0 else totals

@@ -172,6 +172,7 @@ def gpu() -> Iterator[Gpu]:
         patch.setattr(torch.cuda, "_lazy_init", lambda: None)
         patch.setattr(torch.cuda, "default_generators", (default,))
         patch.setattr(torch.cuda, "Event", Mock())
+        patch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
         patch.setattr(torch.cuda, "get_rng_state", lambda *_: torch.get_rng_state())
         patch.setattr(torch.cuda, "set_rng_state", lambda state, *_: torch.set_rng_state(state))
         patch.setattr(torch.random, "fork_rng", lambda *_, **__: fork(devices=[]))

@@ -1,14 +1,15 @@
 """Norms, sums and looks that a GPU is not waited for, on one that is not there (`claims_cuda`)."""
 
 import copy
+import math
 
 import pytest
 import torch
 from claims_cuda import CUDA, gpu
 from torch import nn
 
-from dpkit.privacy.clipping import FlatClipping
-from dpkit.training import optimizers
+from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
+from dpkit.training import generator_on, noised_each, optimizers
 from dpkit.training.gradients import Gradients, LayerPasses, layers
 from dpkit.training.gradients.layers import KINDS
 from dpkit.training.optimizers import update
@@ -27,6 +28,21 @@ def test_weights_that_are_not_finite_stop_training_without_a_wait(last):
         with pytest.raises(FloatingPointError, match="a weight is NaN or infinite"):
             optimizers.settle(optimizer) if last else update(optimizer, own, nothing)
         assert not there.waits
+
+
+def test_a_deviation_or_bound_that_is_no_number_leaves_no_sum_without_noise():
+    """Nobody looks at it on a GPU, and its sum is NaN, which `update` refuses."""
+    bad = torch.tensor([1.0, math.nan, math.inf, 0.0])
+    with gpu() as there:
+        sums, rng = [torch.ones(4, device=CUDA)], generator_on(CUDA, reproducible_seed=0)
+        rule = PerCoordinateClipping((bad.to(CUDA),))
+        for stds in ([bad.to(CUDA)], rule.noise_stds(1.0)):
+            there.waits.clear()
+            (noisy,) = noised_each(sums, noise_stds=stds, rng=rng)
+            assert not there.waits
+            assert noisy.isfinite().tolist() in ([True, False, False, True], [False] * 4)
+        with pytest.raises(ValueError, match=r"bounds\[0\] must hold finite numbers"):
+            rule.sensitivity("add-remove")
 
 
 def passes(layer: nn.Module, shape: tuple[int, ...], *, apart: float, dtype: torch.dtype):
@@ -57,7 +73,8 @@ LAYERS = {
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 0.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", LAYERS)
-def test_norms_and_sums_without_a_look_at_values(name, dtype, apart):
+@pytest.mark.parametrize("capability", [(9, 0), (7, 5)], ids=["fast in float64", "slow"])
+def test_norms_and_sums_without_a_look_at_values(capability, name, dtype, apart, monkeypatch):
     """Never below the norm, also where passes cancel; float32's as near as with a look."""
     layer, shape = LAYERS[name]
     layer, wide = copy.deepcopy(layer).to(dtype), copy.deepcopy(layer).double()
@@ -67,6 +84,7 @@ def test_norms_and_sums_without_a_look_at_values(name, dtype, apart):
         kind.each(wide, some).flatten(1).norm(dim=1) for some in (exact, exact[:1], exact[1:])
     )
     with gpu() as there:
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
         layer, moved = layer.to(CUDA), tuple((a.to(CUDA), d.to(CUDA)) for a, d in given)
         gradients = Gradients((LayerPasses(layer, moved),))
         there.waits.clear()
