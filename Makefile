@@ -97,7 +97,7 @@ bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain co
 
 gpu: ## check, time and use a GPU: MINUTES=25 OUT=folder, ESTIMATE=1: the plan alone (no set-up)
 	@export PYTHONPATH="$(CURDIR):$(CURDIR)/tests/benchmarks"; MINUTES=$(MINUTES) OUT="$(OUT)" \
-	    ESTIMATE=$(ESTIMATE) AT_ONCE=$(AT_ONCE) DEVICE=$(DEVICE) \
+	    ESTIMATE=$(ESTIMATE) ONLY="$(ONLY)" AT_ONCE=$(AT_ONCE) DEVICE=$(DEVICE) \
 	    SCALE=$(if $(filter command line environment,$(origin SCALE)),$(SCALE),paper) \
 	    exec python3 tests/benchmarks/gpu.py
 

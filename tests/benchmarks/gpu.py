@@ -19,6 +19,7 @@ from subprocess import STDOUT, Popen
 from time import monotonic, perf_counter, sleep
 from typing import Any, NamedTuple
 
+from dpkit.common.files import results_dir
 from dpkit.common.records import read_json, write_json
 
 HERE = Path(__file__).resolve().parent
@@ -26,6 +27,7 @@ ROOT = HERE.parents[1]
 OUT = Path(os.environ.get("OUT") or ROOT / "build" / "gpu").expanduser().absolute()
 DEVICE, SCALE = os.environ.get("DEVICE") or "cuda", os.environ.get("SCALE") or "paper"
 AT_ONCE = int(os.environ.get("AT_ONCE") or 4)
+ONLY = tuple((os.environ.get("ONLY") or "").split(","))  # beginnings of tables' names
 FIRST = (  # beginnings of names, in the order of their worth; the others come shortest first
     *("small_images classifier", "small_images common base", "small_images figure_1"),
     *("small_images figure_2 noise-1", "small_images figure_3 capacity-96"),
@@ -34,6 +36,8 @@ FIRST = (  # beginnings of names, in the order of their worth; the others come s
     *("small_images", "dpgan table_2", "dpgan"),
 )
 WARM_UP, STEPS, SECONDS, LOAD = 3, 10, 3.0, 20  # of a measurement; LOAD: seconds to get to it
+ALONE = ("small_images common", "base")  # measured by itself, too
+ME = str(Path(__file__).resolve())
 START = 15.0  # seconds of a run before its first step
 Row = dict[str, Any]
 
@@ -68,7 +72,7 @@ def side_by_side(jobs: Mapping[str, Job], *, until: float, at_once: int = AT_ONC
     return failed
 
 
-def started(name: str, job: Job) -> Popen[bytes]:
+def started(name: str, job: Job) -> Popen[Any]:
     """The job's process, which dies with this one, on its share of the processors."""
     threads = str(max((os.cpu_count() or 1) // AT_ONCE, 1))
     paths = os.pathsep.join(map(str, (ROOT, HERE)))
@@ -84,13 +88,20 @@ def started(name: str, job: Job) -> Popen[bytes]:
 
 
 def tables() -> dict[str, Any]:
-    """The plan of each table by its name; but of weights that the kit itself stores."""
+    """The plan of each table that the kit does not store at this scale, the first ones first."""
     from dpkit.papers import PAPERS, comparison, plans_of
+    from dpkit.papers.experiments.store import folder
 
     known = (*PAPERS, comparison)
-    plans = {f"{p.NAME} {t}": plan for p in known for t, plan in plans_of(p.NAME, known).items()}
-    del plans["comparison classifier"]
-    return dict(sorted(plans.items(), key=lambda item: rank(item[0])))
+    plans = {(p.NAME, t): plan for p in known for t, plan in plans_of(p.NAME, known).items()}
+    del plans["comparison", "classifier"]  # which writes weights into the checkout
+    new = {
+        f"{paper} {table}": plan
+        for (paper, table), plan in plans.items()
+        if f"{paper} {table}".startswith(ONLY)
+        and not any(folder(paper, table, scale=SCALE, results=results_dir()).glob("*.json"))
+    }
+    return {label: new[label] for label in sorted(new, key=rank)}
 
 
 def rank(label: str) -> int:
@@ -127,7 +138,6 @@ def timed(records: Iterable[Any], /, *, total: int, desc: str) -> Iterator[Any]:
 def measure(table: str, only: str = "") -> None:
     """Seconds a step of each part of a table that begins so, each stored as it is measured."""
     from dpkit.metrics.judge import Judge, initial
-    from dpkit.papers.experiments.store import folder
 
     def untrained(learning: Any, *, device: Any, progress: Any) -> Judge:
         return Judge(initial(learning, device).eval(), learning, 0.5, {}, 0.0)
@@ -136,16 +146,15 @@ def measure(table: str, only: str = "") -> None:
         raise TimeoutError(f"no step in {LOAD} s")
 
     signal.signal(signal.SIGALRM, late)
-    paper, name = table.split()
-    if name != "classifier":
-        import_module("dpkit.papers.small_images.experiments").judge = untrained
+    if not table.endswith("classifier"):
+        scored: Any = import_module("dpkit.papers.small_images.experiments")
+        scored.judge = untrained
     parts = tables()[table](scale=SCALE, seeds=1, device=DEVICE, progress=timed)
-    there = folder(paper, name, scale=SCALE)
-    path = OUT / "speeds" / f"{table.replace(' ', '-')}{only}.json"
+    path = OUT / "speeds" / (f"{table} {only}".strip() + ".json")
     rows: dict[str, Row] = {
         f"{table} {part.name}": {"after": part.after and f"{table} {part.after}"}
         for part in parts
-        if part.name.startswith(only) and not (there / f"{part.name}.json").exists()
+        if part.name.startswith(only)
     }
     write_json(path, rows)
     for part in parts:
@@ -165,27 +174,28 @@ def measure(table: str, only: str = "") -> None:
 
 
 def speeds(until: float) -> dict[str, Row]:
-    """The parts of all tables by name, with their speeds side by side; stored."""
-    path, alone = OUT / "speeds.json", ("small_images common", "base")
-    if not path.exists():
-        with tempfile.TemporaryDirectory() as cache:
-            me, own = str(Path(__file__).resolve()), Path(cache)
-            job = Job([me, "measure", *alone], None, own / "alone")
-            side_by_side({"measure alone": job}, until=until)
-            jobs = {f"measure {t}": Job([me, "measure", t], None, own / t) for t in tables()}
-            side_by_side(jobs, until=until)
-        found = {one.stem: read_json(one) for one in sorted((OUT / "speeds").glob("*.json"))}
-        lone = found.pop("-".join(alone).replace(" ", "-").replace("common-base", "commonbase"), {})
-        parts = {label: row for rows in found.values() for label, row in rows.items()}
-        for table in tables():
-            if table.replace(" ", "-") not in found:
-                parts[f"{table} *"] = {"after": None, "note": "its parts were not listed in time"}
-        write_json(path, {"alone": lone, "at_once": AT_ONCE, "parts": parts})
-    stored = read_json(path)
-    for label, row in stored["alone"].items():
-        both = row.get("seconds_a_step"), stored["parts"].get(label, {}).get("seconds_a_step")
-        print(f"{label}: {both[0]} s a step alone, {both[1]} s beside {stored['at_once'] - 1} more")
-    return stored["parts"]
+    """The parts of all tables by name, with their speeds side by side; stored.
+
+    What was not listed in time is measured by the next call; here it is a table of one part, "*".
+    """
+    folder, (table, only) = OUT / "speeds", ALONE
+    with tempfile.TemporaryDirectory() as cache:
+        jobs = {t: Job([ME, "measure", t], None, Path(cache) / t) for t in tables()}
+        jobs = {t: job for t, job in jobs.items() if not (folder / f"{t}.json").exists()}
+        if not (folder / f"{table} {only}.json").exists():
+            alone = Job([ME, "measure", table, only], None, Path(cache) / "alone")
+            side_by_side({"measure alone": alone}, until=until)
+        side_by_side({f"measure {t}": job for t, job in jobs.items()}, until=until)
+    found = {path.stem: read_json(path) for path in folder.glob("*.json")}
+    alone, parts = found.pop(" ".join(ALONE), {}), {}
+    for one in tables():
+        unknown = {f"{one} *": {"after": None, "note": "its parts were not listed in time"}}
+        parts |= found.get(one, unknown)
+    write_json(OUT / "speeds.json", {"alone": alone, "at_once": AT_ONCE, "parts": parts})
+    for label, row in alone.items():
+        both = [one.get("seconds_a_step") for one in (row, parts.get(label, {}))]
+        print(f"{label}: {both[0]} s a step alone, {both[1]} s among {AT_ONCE}")
+    return parts
 
 
 def seconds(row: Row) -> float | None:
@@ -206,7 +216,9 @@ def planned(parts: dict[str, Row], minutes: Sequence[float]) -> list[str]:
     for label in order:
         row, needs = parts[label], seconds(parts[label])
         if needs is None:
-            print(f"{label:52}  {row.get('note') or ('after ' + (row['after'] or 'time'))}")
+            print(
+                f"{label:52}  {row.get('note') or f'after {row['after'] or 'the time to measure it'}'}"
+            )
             continue
         end = heapq.heappop(free) + needs
         heapq.heappush(free, end)
@@ -233,11 +245,11 @@ def main() -> int:
         raise SystemExit(f"OUT must be another folder: {OUT} holds results of {read_json(kept)}")
     write_json(kept, asked)
     failed, estimate = [], os.environ.get("ESTIMATE", "") not in ("", "0")
-    me, bench = str(Path(__file__).resolve()), OUT / f"bench-{DEVICE}.json"
+    bench = OUT / f"bench-{DEVICE}.json"
     if not estimate:
         checks = OUT / "correctness.json"
         first = {"correctness": (checks, Job([str(HERE / "on_device.py"), str(checks)]))}
-        for name, (path, job) in (first | {"bench": (bench, Job([me, "bench"]))}).items():
+        for name, (path, job) in (first | {"bench": (bench, Job([ME, "bench"]))}).items():
             if not path.exists():
                 failed += side_by_side({name: job}, until=min(until, monotonic() + 300))
         if checks.exists():
@@ -256,7 +268,8 @@ def main() -> int:
                 command = [*run, paper, table, *only, *how]
                 jobs[label] = Job(command, parts[label]["after"])
         failed += side_by_side(jobs, until=until)
-        print(f"{sum(stored(label).exists() for label in order)} of {len(order)} parts are stored")
+        left = [label for label in order if label[-1] != "*" and not stored(label).exists()]
+        print(f"{len(list(OUT.glob('results/*/*/*/*.json')))} parts are stored, {len(left)} left")
     print(*(f"FAILED: {one}" for one in failed), f"{monotonic() - began:.0f} s; {OUT}", sep="\n")
     return int(bool(failed))
 

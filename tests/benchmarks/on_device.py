@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import ranks as two_or_one
 import torch
 import training as cases
 from scipy import stats
@@ -169,7 +170,7 @@ def noise() -> Iterator[tuple[str, Row]]:
     for beyond in (4.5, 5.0):
         edge = (math.floor(beyond / grid) + 0.5) * grid
         count = int(each[np.abs(cells * grid) > beyond].sum())
-        chance = stats.binomtest(count, COUNT, 2 * stats.norm.sf(edge)).pvalue
+        chance = stats.binomtest(count, COUNT, 2 * float(stats.norm.sf(edge))).pvalue
         row = {"value": -math.log10(max(chance, 1e-99)), "limit": -math.log10(RARE), "seen": count}
         expected = 2 * float(stats.norm.sf(edge)) * COUNT
         yield (
@@ -221,15 +222,14 @@ def resumed() -> Iterator[tuple[str, Row]]:
 
 
 def ranks() -> Iterator[tuple[str, Row]]:
-    """Two processes with a device each, against one."""
+    """Two processes, with a device each, against one: the weights' norm after some steps."""
     count = torch.accelerator.device_count()
     if count < 2:
-        yield "two ranks", {"note": f"not checked: {count} devices, two are needed"}
+        yield "two ranks", {"note": f"not checked: there are {count} devices, and two are needed"}
         return
-    start = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
-    script = str(Path(__file__).with_name("ranks.py"))
-    subprocess.run([*start, script, DEVICE.type], check=True, capture_output=True)
-    yield "two ranks", {"note": "twelve steps by two devices"}
+    (both, norm), (one, alone) = (two_or_one.timed(n, DEVICE.type) for n in (2, 1))
+    row = {"value": abs(norm - alone) / alone, "limit": LIMIT_OF_PENALTY}
+    yield "two ranks", {**row, "ms_a_step": [both, one]}
 
 
 def main(output: Path) -> int:
