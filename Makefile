@@ -4,6 +4,8 @@
 #   DPKIT_DATA=folder   where real data sets lie, for lab, bench and reproduce
 #   JOBS=2              processes for the tests
 #   SCALE=small         of reproduce: small, reduced or paper
+#   MINUTES=25          of gpu: its time; OUT=folder: where it stores; AT_ONCE=4: runs side by side;
+#                       ONLY=dpgan: these papers or tables; ESTIMATE=1: the plan alone
 #   LAB_FLAGS=...       further options for JupyterLab, such as --port=9999; APP_FLAGS for Voila
 
 PYTHON    ?=

@@ -216,9 +216,7 @@ def planned(parts: dict[str, Row], minutes: Sequence[float]) -> list[str]:
     for label in order:
         row, needs = parts[label], seconds(parts[label])
         if needs is None:
-            print(
-                f"{label:52}  {row.get('note') or f'after {row['after'] or 'the time to measure it'}'}"
-            )
+            print(f"{label:52}  {row.get('note') or 'after ' + (row['after'] or 'measuring')}")
             continue
         end = heapq.heappop(free) + needs
         heapq.heappush(free, end)
