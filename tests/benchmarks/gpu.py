@@ -13,7 +13,9 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from subprocess import STDOUT, Popen
 from time import monotonic, perf_counter, sleep
@@ -37,7 +39,8 @@ FIRST = (  # beginnings of names, in the order of their worth; the others come s
 )
 WARM_UP, STEPS, SECONDS, LOAD = 3, 10, 3.0, 20  # of a measurement; LOAD: seconds to get to it
 ALONE = ("small_images common", "base")  # measured by itself, too
-ME = str(Path(__file__).resolve())
+ME, LIBC = str(Path(__file__).resolve()), ctypes.CDLL(None)
+NEEDED = "filelock joblib pandas rich safetensors scipy sklearn threadpoolctl torch tqdm typer"
 START = 15.0  # seconds of a run before its first step
 Row = dict[str, Any]
 
@@ -78,13 +81,14 @@ def started(name: str, job: Job) -> Popen[Any]:
     paths = os.pathsep.join(map(str, (ROOT, HERE)))
     own = {"DPKIT_CACHE": str(job.cache), "PYTHONPATH": paths, "OMP_NUM_THREADS": threads}
     own |= {"DEVICE": DEVICE, "OUT": str(OUT), "SCALE": SCALE}
-    own["DPKIT_DATA"] = os.environ.get("DPKIT_DATA") or str(ROOT / "data")
+    if (ROOT / "data" / "cache").is_dir() and not os.environ.get("DPKIT_DATA"):
+        own["DPKIT_DATA"] = str(ROOT / "data" / "cache")  # where data lie without DPKIT_CACHE
     log = OUT / "logs" / f"{name.replace(' ', '-')}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    dies: Any = {"preexec_fn": lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)}
+    dies = partial(LIBC.prctl, 1, signal.SIGKILL) if sys.platform == "linux" else None
     with log.open("ab") as file:
-        how = {"stdout": file, "stderr": STDOUT, "cwd": ROOT, "env": os.environ | own}
-        return Popen([sys.executable, *job.command], **how, **(dies if os.name == "posix" else {}))
+        how: Any = {"stdout": file, "stderr": STDOUT, "cwd": ROOT, "env": os.environ | own}
+        return Popen([sys.executable, *job.command], preexec_fn=dies, **how)
 
 
 def tables() -> dict[str, Any]:
@@ -235,8 +239,10 @@ def stored(label: str) -> Path:
 
 def main() -> int:
     """All stages; 1 where something failed."""
+    if lacking := [name for name in NEEDED.split() if find_spec(name) is None]:
+        raise SystemExit(f"{sys.executable} must have {', '.join(lacking)}: install them there")
     began, minutes = monotonic(), float(os.environ.get("MINUTES") or 25)
-    until = began + 60 * minutes
+    until = began + 60 * minutes - 3  # to stop all
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     asked, kept = {"device": DEVICE, "scale": SCALE}, OUT / "asked.json"
     if kept.exists() and read_json(kept) != asked:
@@ -249,12 +255,15 @@ def main() -> int:
         first = {"correctness": (checks, Job([str(HERE / "on_device.py"), str(checks)]))}
         for name, (path, job) in (first | {"bench": (bench, Job([ME, "bench"]))}).items():
             if not path.exists():
-                failed += side_by_side({name: job}, until=min(until, monotonic() + 300))
+                most = min(until, monotonic() + max(90, min(300, 12 * minutes)))
+                failed += side_by_side({name: job}, until=most)
+                if not path.exists() and monotonic() < until:
+                    failed.append(f"{name}: nothing stored, see {OUT}/logs")
         if checks.exists():
             rows = read_json(checks)
             failed += [f"{name}: {row}" for name, row in rows.items() if not row.get("ok", True)]
     parts = speeds(min(until, monotonic() + 60 * minutes * (1 if estimate else 0.15)))
-    order = planned(parts, (minutes, 25, 300) if estimate else (minutes,))
+    order = planned(parts, sorted({minutes, 25, 300}) if estimate else (minutes,))
     if not estimate:
         run = ["-m", "dpkit", "reproduce"]
         how = ["--scale", SCALE, "--seeds", "1", "--device", DEVICE, "--results", f"{OUT}/results"]
