@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import platform
 import subprocess
 from dataclasses import fields, is_dataclass
@@ -77,9 +78,12 @@ def describe(value: Any) -> Any:
 
 
 def code_version() -> str:
-    """The commit the code runs from (with `+changed` if package files differ), else the version."""
+    """The commit the code runs from (with `+changed` if package files differ), else the version.
+
+    A copy without .git has the commit from DPKIT_CODE, where that is set.
+    """
     if not (CHECKOUT / ".git").exists():
-        return __version__
+        return os.environ.get("DPKIT_CODE", __version__)
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(CHECKOUT), *arguments]

@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 OUT = Path(os.environ.get("OUT") or ROOT / "build" / "gpu").expanduser().absolute()
 DEVICE, SCALE = os.environ.get("DEVICE") or "cuda", os.environ.get("SCALE") or "paper"
-AT_ONCE = int(os.environ.get("AT_ONCE") or 4)
+AT_ONCE, TF32 = int(os.environ.get("AT_ONCE") or 4), int(os.environ.get("TF32") or 0)
 ONLY = tuple((os.environ.get("ONLY") or "").split(","))  # beginnings of tables' names
 FIRST = (  # beginnings of names, in the order of their worth; the others come shortest first
     *("small_images classifier", "small_images common base", "small_images figure_1"),
@@ -37,7 +37,7 @@ FIRST = (  # beginnings of names, in the order of their worth; the others come s
     *("dpgan table_2 gan", "dpgan table_2 public", "comparison mnist_large"),
     *("small_images", "dpgan table_2", "dpgan"),
 )
-WARM_UP, STEPS, SECONDS, LOAD = 3, 10, 3.0, 20  # of a measurement; LOAD: seconds to get to it
+WARM_UP, STEPS, SECONDS, LOAD = 17, 14, 3.0, 20  # after a network's 16th batch; LOAD: to get there
 ALONE = ("small_images common", "base")  # measured by itself, too
 ME, LIBC = str(Path(__file__).resolve()), ctypes.CDLL(None)
 NEEDED = "filelock joblib pandas rich safetensors scipy sklearn threadpoolctl torch tqdm typer"
@@ -244,7 +244,7 @@ def main() -> int:
     began, minutes = monotonic(), float(os.environ.get("MINUTES") or 25)
     until = began + 60 * minutes - 3  # to stop all
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    asked, kept = {"device": DEVICE, "scale": SCALE}, OUT / "asked.json"
+    asked, kept = {"device": DEVICE, "scale": SCALE, "tf32": TF32}, OUT / "asked.json"
     if kept.exists() and read_json(kept) != asked:
         raise SystemExit(f"OUT must be another folder: {OUT} holds results of {read_json(kept)}")
     write_json(kept, asked)
@@ -267,6 +267,7 @@ def main() -> int:
     if not estimate:
         run = ["-m", "dpkit", "reproduce"]
         how = ["--scale", SCALE, "--seeds", "1", "--device", DEVICE, "--results", f"{OUT}/results"]
+        how += ["--tf32"] * TF32
         jobs = {}
         for label in order:
             paper, table, name = label.split()
