@@ -182,14 +182,19 @@ def speeds(until: float) -> dict[str, Row]:
 
     What was not listed in time is measured by the next call; here it is a table of one part, "*".
     """
-    folder, (table, only) = OUT / "speeds", ALONE
+    folder = OUT / "speeds"
     with tempfile.TemporaryDirectory() as cache:
-        jobs = {t: Job([ME, "measure", t], None, Path(cache) / t) for t in tables()}
-        jobs = {t: job for t, job in jobs.items() if not (folder / f"{t}.json").exists()}
-        if not (folder / f"{table} {only}.json").exists():
-            alone = Job([ME, "measure", table, only], None, Path(cache) / "alone")
+        asked = {" ".join(ALONE): ALONE, **{table: (table,) for table in tables()}}
+        for known in folder.glob("*.json"):
+            if "DataNotFound" not in known.read_text():
+                asked.pop(known.stem, None)
+        jobs = {
+            f"measure {t}": Job([ME, "measure", *of], None, Path(cache) / t)
+            for t, of in asked.items()
+        }
+        if alone := jobs.pop(f"measure {' '.join(ALONE)}", None):
             side_by_side({"measure alone": alone}, until=until)
-        side_by_side({f"measure {t}": job for t, job in jobs.items()}, until=until)
+        side_by_side(jobs, until=until)
     found = {path.stem: read_json(path) for path in folder.glob("*.json")}
     alone, parts = found.pop(" ".join(ALONE), {}), {}
     for one in tables():
@@ -271,7 +276,7 @@ def main() -> int:
         jobs = {}
         for label in order:
             paper, table, name = label.split()
-            if "DataNotFound" not in parts[label].get("note", "") and not stored(label).exists():
+            if not stored(label).exists():
                 only = [] if name == "*" else ["--parts", name]
                 command = [*run, paper, table, *only, *how]
                 jobs[label] = Job(command, parts[label]["after"])
