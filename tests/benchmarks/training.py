@@ -346,14 +346,15 @@ def figures() -> list[dict[str, Any]]:
     """Of every case, printed as they come.
 
     Raises:
-        ValueError: a clipped sum differs from the CPU's by more than 1e-4, relatively.
+        ValueError: a clipped sum differs from the CPU's by more than 1e-4, relatively, or with a
+            gradient penalty, which is steep where slopes are small, by more than 1e-3.
     """
     rows = []
     for name, case in CASES.items():
         with precision(tf32=False):
             row = shown(case)
         print(name, *(f"{key} {value:.3g}" for key, value in row.items()), sep="  ")
-        if not row["difference_from_cpu"] <= 1e-4:
+        if not row["difference_from_cpu"] <= (1e-3 if case.penalty else 1e-4):
             raise ValueError(f"{name}: the GPU's clipped sum differs: {row}")
         rows.append({"name": name, "device": device_label(DEVICE), **row})
     return rows
