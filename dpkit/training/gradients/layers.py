@@ -105,8 +105,8 @@ class Outer(Kind):
         """A bound on the L2 norm of `columns` over that of the features."""
         return 1.0
 
-    def unordered(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
-        """`columns`, the inputs in an order of their own, which norms do not see."""
+    def unordered(self, layer: Any, a: Tensor, d: Tensor, old: Tensor | None) -> Pass:
+        """`columns`, the inputs in an order that norms do not see, in the memory of old ones."""
         return self.columns(layer, a, d)
 
     @abstractmethod
@@ -122,10 +122,13 @@ class Outer(Kind):
         product = 2 * positions**2 if gram else wide * high
         one = groups * (runs * positions * (wide + high) + product)
         rows = max(workspace(d) // max(one, 1), 1) if positions > 1 else max(batch, 1)
-        norms = []
+        norms, used = [], [None] * runs
         for start in range(0, max(batch, 1), rows):
             part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
-            pairs = [self.unordered(layer, *one) for one in part]
+            pairs = [
+                self.unordered(layer, *one, old) for one, old in zip(part, used, strict=True)
+            ]
+            used: Any = [columns for columns, _ in pairs]
             if not gram:
                 reach: Any = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
                 squares = _added(lengths(_sum_of_products(pairs)).square(), groups)
@@ -354,7 +357,7 @@ class Conv2d(Outer):
         one = columns.shape[1] // layer.groups
         return columns.reshape(-1, one, columns.shape[2]), _outputs(layer, d)
 
-    def unordered(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
+    def unordered(self, layer: Any, a: Tensor, d: Tensor, old: Tensor | None) -> Pass:
         """As `columns`, copied in pieces as long as a row of the kernel times channels."""
         high, wide = _padding(layer)
         a = functional.pad(a.movedim(1, 3), (0, 0, wide, wide, high, high)).contiguous()
@@ -365,8 +368,9 @@ class Conv2d(Outer):
             (batch, layer.groups, *d.shape[2:], *layer.kernel_size, one),
             (far, one, s * down, t * right, k * down, m * right, 1),
         )
-        long = one * prod(layer.kernel_size)
-        flat = columns.reshape(batch * layer.groups, prod(d.shape[2:]), long)
+        shape = batch * layer.groups, prod(d.shape[2:]), one * prod(layer.kernel_size)
+        flat = a.new_empty(shape) if old is None else old.mT[: shape[0]]
+        flat.view(columns.shape).copy_(columns)
         return flat.mT, _outputs(layer, d)
 
     def spread(self, layer: Any) -> float:
@@ -419,8 +423,8 @@ class ConvTranspose2d(Conv2d):
     def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
         return super().columns(layer, d, a)
 
-    def unordered(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
-        return super().unordered(layer, d, a)
+    def unordered(self, layer: Any, a: Tensor, d: Tensor, old: Tensor | None) -> Pass:
+        return super().unordered(layer, d, a, old)
 
     def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         return super().sizes(layer, d, a)
