@@ -227,6 +227,19 @@ the noise of a forked process again
 -
 +    if made_in < 0:
 +
+no noise where a GPU's deviation is no number
+@ training/test_transfers.py::test_a_deviation_or_bound_that_is_no_number_leaves_no_sum_without_noise
+-return torch.where(stds == 0, totals, noisy)
++return torch.where(stds > 0, noisy, totals)
+== training/noise_ahead.py
+noise that was drawn ahead for another release
+@ training/test_noise_ahead.py
+-(own.key, own.sizes) == (key, sizes)
++bool(own.key) and own.sizes == sizes
+noise drawn ahead from a key that serves again
+@ training/test_noise_ahead.py
+-key = _key(twin.set_state(rng.get_state()))
++key = _key(twin.manual_seed(1))
 == training/device.py
 only 32 bits of a seed count
 @ training/test_noise.py::test_all_of_the_entropy_counts
@@ -382,7 +395,7 @@ an optimiser of other parameters is stepped
 == privacy/clipping.py
 noise by coordinate without the root of their number
 @ privacy/test_clipping.py
--scale = noise_multiplier * sqrt(self.coordinates)
+-scale = noise_multiplier * _float64(self._released()) ** 0.5
 +scale = noise_multiplier
 == papers/adadp/noise_shapes.py
 a gradient clipped in another norm than its noise's
@@ -391,7 +404,7 @@ a gradient clipped in another norm than its noise's
 +squares.append(((d.square() @ next(left).reciprocal()) * a.square()).sum(1))
 a released history that reads the raw gradient
 @ papers/adadp/test_noise_shapes.py::test_a_released_history_estimates_the_squares_under_the_noise
--squares = ((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in pairs)
+-squares = ((n / self.lot) ** 2 - (z * d / self.lot) ** 2 for n, d in pairs)
 +squares = raw("mean")
 == papers/adadp/settings.py
 a choice of the step that is not charged
