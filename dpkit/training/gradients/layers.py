@@ -308,7 +308,12 @@ def lengths(full: Tensor) -> Tensor:
 
 
 def clamped(
-    full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = None
+    full: Tensor,
+    bound: Tensor,
+    whole: Tensor,
+    *,
+    out: Tensor | None = None,
+    finite: bool = False,
 ) -> Tensor:
     """Per-example gradients (batch, *shape) within [-bound, bound]; NaN becomes 0.
 
@@ -317,7 +322,8 @@ def clamped(
     """
     if waits_for(full) or bool(whole.any()):
         whole &= full.abs().sub_(bound)[:, None].flatten(1).amax(1) <= 0
-    return torch.clamp(full, -bound, bound, out=out).nan_to_num_(0.0)
+    within = torch.clamp(full, -bound, bound, out=out)
+    return within if finite else within.nan_to_num_(0.0)
 
 
 def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Tensor:
@@ -331,13 +337,15 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
     high = min(max(space // (TOGETHER * wide), 1), len(bound))
     count = max(space // (high * wide), 1)
     memory = d.new_empty(min(count, len(d)) * high * wide)
+    # of finite factors no product is NaN: one pass over memory less
+    finite = not waits_for(d) and bool(a.isfinite().all() and d.isfinite().all())
     for out, own, e in zip(
         *(x.split(high) for x in (total, bound)), d.split(high, 1), strict=True
     ):
         for x, y, left in zip(*(x.split(count) for x in (a, e, whole)), strict=True):
             products = memory[: len(x) * out.numel()].view(len(x), *out.shape)
             torch.mul(y[:, :, None], x[:, None], out=products)
-            out += clamped(products, own, left, out=products).sum(0)
+            out += clamped(products, own, left, out=products, finite=finite).sum(0)
     return total.to(bound.dtype)
 
 
