@@ -75,12 +75,18 @@ def halving_critic(
         filters: of each convolution.
         bias: whether the linear layer has one, as each convolution has.
     """
+    layers, numbers = halvings(shape, filters)
+    return nn.Sequential(*layers, nn.Linear(numbers, 1, bias=bias))
+
+
+def halvings(shape: Sequence[int], filters: Sequence[int]) -> tuple[list[nn.Module], int]:
+    """The layers of `halving_critic` but the last, and how many numbers they make an image."""
     channels, *sides = shape
     layers: list[nn.Module] = []
     for inputs, out in pairwise((channels, *filters)):
         layers += [nn.Conv2d(inputs, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
     cells = prod(_halved(side, len(filters))[-1] for side in sides)
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(filters[-1] * cells, 1, bias=bias))
+    return [*layers, nn.Flatten()], filters[-1] * cells
 
 
 def doubling_generator(

@@ -22,7 +22,7 @@ from dpkit.synthesizers.records import checked_labels
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings
 from dpkit.training import Gradients, paired, per_example, seeded
 from dpkit.training.gradients.ghost_clipping import PerExample
-from dpkit.training.networks import Conditional
+from dpkit.training.networks import Conditional, halvings
 from dpkit.training.types import Gan, Record
 
 AT_ONCE = 4096  # images generated together
@@ -69,8 +69,14 @@ def step(
     ]
     of = averaged(gan.discriminator, settings.loss, settings.copies)
     found = released(of, *pairs, labels, plan=settings.plan, rng=rng)
-    answers = partial(_answers, gan, settings, rng)
-    return moved(gan, found, answers, batch_size=len(images), settings=settings, index=index)
+    return moved(
+        gan,
+        found,
+        partial(_answers, gan, settings, rng),
+        batch_size=len(images),
+        settings=settings,
+        index=index,
+    )
 
 
 def averaged(critic: nn.Module, loss: str, copies: int) -> PerExampleOf:
@@ -238,8 +244,11 @@ def _basis(settings: WarmGanSettings) -> Tensor:
 
 def new_critic(settings: WarmGanSettings) -> nn.Module:
     """Two linear layers: of the moments' cosines, or of convolutions where there are `filters`."""
-    if settings.filters:
-        return Conditional(_convolutions(settings), classes=settings.classes)
+    if settings.filters:  # as the critic of Bie, Kamath, Zhang 2023, but for labels
+        channels, *sides = settings.moments.shape
+        layers, numbers = halvings((channels + settings.classes, *sides), settings.filters)
+        body = nn.Sequential(*layers, _head(numbers, settings.features))
+        return Conditional(body, classes=settings.classes)
     head = _head(settings.moments.features + settings.classes, settings.features)
     return _OfCosines(_basis(settings).T, Conditional(head, classes=settings.classes))
 
@@ -251,17 +260,6 @@ class _OfCosines(nn.Module):
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         return self.body(self.cosines(images), labels)
-
-
-def _convolutions(settings: WarmGanSettings) -> nn.Module:
-    """Of 5x5 with stride 2, as the critic of Bie, Kamath, Zhang 2023, but for labels."""
-    channels, *sides = settings.moments.shape
-    layers: list[nn.Module] = []
-    inputs = channels + settings.classes
-    for out in settings.filters:
-        layers += [nn.Conv2d(inputs, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
-        inputs, sides = out, [-(-side // 2) for side in sides]
-    return nn.Sequential(*layers, nn.Flatten(), _head(inputs * prod(sides), settings.features))
 
 
 def _head(inputs: int, features: int) -> nn.Module:
