@@ -27,12 +27,15 @@ def on_demand(package: str) -> Attributes:
     Args:
         package: full name, such as "dpkit.private".
     """
-    source = inspect.getsource(sys.modules[package])
-    checked = (node for node in ast.parse(source).body if isinstance(node, ast.If))
-    imports = (one for node in checked for one in node.body if isinstance(one, ast.ImportFrom))
-    homes = {name.name: str(one.module) for one in imports for name in one.names}
-    parts = iter_modules(sys.modules[package].__path__) if package == "dpkit" else ()
-    return given(package, homes | {part.name: package for part in parts})
+    homes = {
+        name.name: str(one.module)
+        for node in ast.parse(inspect.getsource(sys.modules[package])).body
+        if isinstance(node, ast.If)
+        for one in node.body
+        if isinstance(one, ast.ImportFrom)
+        for name in one.names
+    }
+    return given(package, homes | (_modules(package) if package == "dpkit" else {}))
 
 
 def given(package: str, homes: Mapping[str, str]) -> Attributes:
@@ -56,8 +59,12 @@ def given(package: str, homes: Mapping[str, str]) -> Attributes:
 
 def of_modules(package: str) -> Attributes:
     """Return `__getattr__` and `__dir__` of a package that has modules alone."""
-    path = sys.modules[package].__path__
-    return given(package, {module.name: package for module in iter_modules(path)})
+    return given(package, _modules(package))
+
+
+def _modules(package: str) -> dict[str, str]:
+    """The names of a package's modules, each with the package as its home."""
+    return {module.name: package for module in iter_modules(sys.modules[package].__path__)}
 
 
 def of_paper(package: str) -> Attributes:
@@ -80,11 +87,10 @@ def of_paper(package: str) -> Attributes:
             return getattr(import_module(f"{package}.algorithm"), name)
 
     def listed() -> list[str]:
-        here, names = sys.modules[package], {"CLAIMS"}
+        names = {"CLAIMS", *sys.modules[package].__all__, *_modules(package)}
         with suppress(ModuleNotFoundError):  # of torch
             names |= {n for n, x in vars(get("algorithm")).items() if _defined_in(package, x)}
-        modules = (module.name for module in iter_modules(here.__path__))
-        return sorted({*names, *here.__all__, *modules})
+        return sorted(names)
 
     return get, listed
 
