@@ -20,11 +20,7 @@ def list_(json_: AsJson = False) -> None:
     """
     from dpkit import datasets
 
-    rows = datasets.status()
-    if json_:
-        print_json(rows)
-    else:
-        _show(rows, ("name", "found", "path", "terms"))
+    _show(datasets.status(), ("name", "found", "path", "terms"), as_json=json_)
 
 
 @app.command()
@@ -58,15 +54,16 @@ def verify(
     from dpkit import datasets
 
     rows = datasets.verify(name)
-    if json_:
-        print_json(rows)
-    else:
-        _show(rows, ("name", "file", "ok", "expected", "found"))
+    _show(rows, ("name", "file", "ok", "expected", "found"), as_json=json_)
     if not all(row["ok"] for row in rows):
         raise typer.Exit(1)
 
 
-def _show(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+def _show(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
+    """Print all that is known of the rows as JSON, or these columns as a table."""
+    if as_json:
+        print_json(rows)
+        return
     from rich.console import Console
     from rich.table import Table
 
