@@ -60,8 +60,14 @@ def step(
         beside = (fakes, torch.rand(len(features), generator=rng, device=rng.device))
     of = _critic_loss(gan.discriminator, settings)
     found = released(of, features, *beside, *conditions, plan=settings.plan, rng=rng)
-    answers = partial(_answers, gan, settings, rng)
-    return moved(gan, found, answers, batch_size=len(features), settings=settings, index=index)
+    return moved(
+        gan,
+        found,
+        partial(_answers, gan, settings, rng),
+        batch_size=len(features),
+        settings=settings,
+        index=index,
+    )
 
 
 def moved(
@@ -86,10 +92,10 @@ def moved(
         scored = answers()
         loss = softplus(-scored).mean() if settings.loss == "bce" else -scored.mean()
         parameters = [p for p in gan.generator_net.parameters() if p.requires_grad]
-        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-        pairs = zip(parameters, gradients, strict=True)
-        filled = [torch.zeros_like(p) if g is None else g for p, g in pairs]
-        update(gan.generator_optimizer, parameters, filled)
+        gradients = torch.autograd.grad(
+            loss, parameters, allow_unused=True, materialize_grads=True
+        )
+        update(gan.generator_optimizer, parameters, gradients)
         decay, updates = settings.generator_decay, index // settings.n_critic
         average(gan.averaged_net, gan.generator_net, decay=decay, updates=updates)
         generator_loss = loss.detach()

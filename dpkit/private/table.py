@@ -264,14 +264,17 @@ class PrivateTable(Priced):
         check_budget(budget)
         checks.one_of(("marginals", "gan"), method=self.method)
         schema = Schema(self.columns)
-        fitted = self._marginals if self.method == "marginals" else self._gan
+        fitted, sampling = (
+            (self._marginals, ALL_RECORDS)
+            if self.method == "marginals"
+            else (self._gan, "Poisson")
+        )
         codes = schema.codes(frame)
         own = budget and replace(
             budget, path=budget.file, data=budget.data or _checksum(frame)
         )
         self.model_, ledger = fitted(schema, codes, own)
         self.guarantee_ = pld.epsilon(ledger, delta=self.delta)
-        sampling = ALL_RECORDS if self.method == "marginals" else "Poisson"
         self._priced(ledger, self.guarantee_, sampling, len(frame))
         self._schema = schema
         return self
@@ -292,8 +295,9 @@ class PrivateTable(Priced):
         size = size_of(len(codes), public_size=self.public_size, delta=self.delta)
         rng = generator(self.reproducible_seed, stream=0)
         if budget is not None:
-            seed = self.reproducible_seed
-            budget.reserve(settings.ledger(), data=str(budget.data), seed=seed)
+            budget.reserve(
+                settings.ledger(), data=str(budget.data), seed=self.reproducible_seed
+            )
         model = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
         self.target_ = names[model.columns[0].column]
         return model, settings.ledger()

@@ -192,14 +192,13 @@ class MarginalsSettings(NoisedRelease):
         object.__setattr__(self, "sizes", tuple(self.sizes))
         if len(self.sizes) < 2:
             raise ValueError("one column has no pairs to count: add another, or use a GAN")
-        for column, size in enumerate(self.sizes):
-            checks.whole(2, **{f"sizes[{column}]": size})
+        checks.whole(2, **{f"sizes[{i}]": size for i, size in enumerate(self.sizes)})
         if self.target is not None:
-            checks.whole(target=self.target)
-            checks.in_range(0, len(self.sizes) - 1, target=self.target)
+            checks.in_range(0, len(self.sizes) - 1, target=checks.whole(target=self.target))
         super().__post_init__()
-        names = [f"column {column}" for column in range(len(self.sizes))]
-        check_cells(self.sizes, self.target, names)
+        check_cells(
+            self.sizes, self.target, [f"column {column}" for column in range(len(self.sizes))]
+        )
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -243,8 +242,9 @@ def settings_for(
     target_epsilon: float, *, delta: float, sizes: tuple[int, ...], target: int | None
 ) -> MarginalsSettings:
     """The settings with the least noise for an epsilon, as by `class_moments.settings_for`."""
-    noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
-    return MarginalsSettings(sizes, target, noise)
+    return MarginalsSettings(
+        sizes, target, calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
+    )
 
 
 class ConditionalTable(NamedTuple):
@@ -355,13 +355,13 @@ def model_from(
     }
     for column, parent in _tree(tables, cubes, target):
         if parent is None:
-            table = _given(tables.pair(target, column))
-            columns.append(ConditionalTable(column, (target,), table))
+            given, table = (target,), tables.pair(target, column)
         else:
             first = column < parent
             cube = cubes[column, parent] if first else cubes[parent, column]
-            table = _given(np.moveaxis(cube, 0 if first else 1, -1))  # parent, target, column
-            columns.append(ConditionalTable(column, (parent, target), table))
+            # parent, target, column
+            given, table = (parent, target), np.moveaxis(cube, 0 if first else 1, -1)
+        columns.append(ConditionalTable(column, given, _given(table)))
     return MarginalsModel(settings, tuple(columns), tables)
 
 

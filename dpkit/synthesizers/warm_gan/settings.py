@@ -74,9 +74,14 @@ class WarmGanSettings(PlannedGan):
         checks.one_of(LOSSES, loss=self.loss)
         super().__post_init__()
         checks.positive(target_epsilon=self.target_epsilon)
-        checks.whole(1, copies=self.copies)
-        checks.whole(1, generator_batch=self.generator_batch, latent_size=self.latent_size)
-        checks.whole(1, hidden=self.hidden, features=self.features)
+        checks.whole(
+            1,
+            copies=self.copies,
+            generator_batch=self.generator_batch,
+            latent_size=self.latent_size,
+            hidden=self.hidden,
+            features=self.features,
+        )
         object.__setattr__(self, "filters", tuple(self.filters))
         checks.whole(1, **{f"filters[{i}]": count for i, count in enumerate(self.filters)})
         checks.whole(shift=self.shift)
@@ -97,8 +102,9 @@ class WarmGanSettings(PlannedGan):
 
     def guarantee(self) -> Guarantee:
         """The certified bound on all of it, under add-remove adjacency."""
-        ledger = self.ledger(public_size=self.plan.public_size)
-        return pld.epsilon(ledger, delta=self.plan.delta)
+        return pld.epsilon(
+            self.ledger(public_size=self.plan.public_size), delta=self.plan.delta
+        )
 
 
 def calibrated(
@@ -130,12 +136,15 @@ def calibrated(
         ValueError: a number is out of range, or no noise meets the target.
     """
     share = checks.between(0, 1, share=share)
-    kind: Any = {"classes": classes, "shape": tuple(shape), "public_size": public_size}
     alone = calibrate.gaussian_noise_multiplier(epsilon, delta=delta)
     # mu of a Gaussian is 1 / noise multiplier (Dong, Roth, Su 2022), and squares of mu add up
     part = Release(Gaussian(alone / sqrt(share)))
     moments = class_moments.settings_for(
-        pld.epsilon([part], delta=delta).epsilon, delta=delta, **kind
+        pld.epsilon([part], delta=delta).epsilon,
+        delta=delta,
+        classes=classes,
+        shape=tuple(shape),
+        public_size=public_size,
     )
     plan = calibrated_plan(
         epsilon,
