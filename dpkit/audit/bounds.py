@@ -98,11 +98,16 @@ def at_thresholds(
         raise ValueError(f"thresholds must be a list of at least one number, got {thresholds}")
     z = quantile((1 - confidence) / (2 * tried.size))
     found = _most(from_rates(separate(choose.count(scores, tried), z), delta))
-    method = "Clopper-Pearson limits of both error rates at thresholds fixed beforehand"
-    assumed = (INDEPENDENT, "the thresholds were fixed before the scores were seen")
-    trials = scores.absent.size + scores.present.size
-    method = f"{method}: {tried.size}"
-    return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
+    return LowerBound(
+        found,
+        delta,
+        confidence,
+        adjacency,
+        "Clopper-Pearson limits of both error rates at thresholds fixed beforehand: "
+        f"{tried.size}",
+        (INDEPENDENT, "the thresholds were fixed before the scores were seen"),
+        scores.absent.size + scores.present.size,
+    )
 
 
 def likelihood_ratio(
@@ -163,10 +168,15 @@ def gaussian(
     mu = _joint(
         *parts, 1 - confidence, lambda pair: -(ndtri(pair.fpr) + ndtri(pair.fnr)).max(-1)
     )
-    found = epsilon_of_mu(mu, delta)
-    method, assumed = f"Gaussian DP: {JOINT}", (INDEPENDENT, NORMAL)
-    trials = np.size(absent) + np.size(present)
-    return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
+    return LowerBound(
+        epsilon_of_mu(mu, delta),
+        delta,
+        confidence,
+        adjacency,
+        f"Gaussian DP: {JOINT}",
+        (INDEPENDENT, NORMAL),
+        np.size(absent) + np.size(present),
+    )
 
 
 def distinguished(
@@ -212,14 +222,19 @@ def distinguished(
         scores.present.min() - scores.absent.max(), scores.absent.min() - scores.present.max()
     )
     rounding = 1e-12 * max(float(np.abs(world).max()) for world in scores)
-    found = inf if gap > APART * max(spread, rounding) else 0.0
-    method = "exact: a released statistic that no noise reaches differs between the worlds"
     assumed = (
         "the statistic depends on the records alone, as its derivation says: that it was the "
         "same in every trial does not prove it"
     )
-    trials = scores.absent.size + scores.present.size
-    return LowerBound(found, delta, 1.0, adjacency, method, (assumed,), trials)
+    return LowerBound(
+        inf if gap > APART * max(spread, rounding) else 0.0,
+        delta,
+        1.0,
+        adjacency,
+        "exact: a released statistic that no noise reaches differs between the worlds",
+        (assumed,),
+        scores.absent.size + scores.present.size,
+    )
 
 
 def fewest_draws(

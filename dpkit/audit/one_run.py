@@ -158,8 +158,11 @@ def one_run(
         for threshold in _thresholds(first, rest, delta, 1 - confidence)
     )
     true_in, true_out = high.present - high.false_negatives, low.absent - low.false_positives
-    made = true_in + true_out + high.false_positives + low.false_negatives
-    guesses = Guesses(int(high.absent + high.present), made, true_in + true_out)
+    guesses = Guesses(
+        int(high.absent + high.present),
+        true_in + true_out + high.false_positives + low.false_negatives,
+        true_in + true_out,
+    )
     found = _largest(lambda e: bool(p_value_chosen(guesses, e, delta) <= 1 - confidence))
     method = "one run: correct guesses of canaries, at thresholds chosen on other canaries"
     trials = np.size(absent) + np.size(present)
@@ -197,10 +200,15 @@ def one_run_fdp(
     checks.in_range(0, 1, inside_and_outside=inside + outside)
     guesses = _ranked(checked(absent, present), inside, outside, rng)
     mu = _largest(lambda mu: refuted_fdp(guesses, mu, 1 - confidence))
-    found = epsilon_of_mu(mu, delta)
-    method = "one run by f-DP: correct guesses of canaries, their number fixed beforehand"
-    assumed, trials = (COINS, NORMAL), guesses.canaries
-    return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
+    return LowerBound(
+        epsilon_of_mu(mu, delta),
+        delta,
+        confidence,
+        adjacency,
+        "one run by f-DP: correct guesses of canaries, their number fixed beforehand",
+        (COINS, NORMAL),
+        guesses.canaries,
+    )
 
 
 def _ranked(
@@ -212,8 +220,11 @@ def _ranked(
     included = canaries >= scores.absent.size  # in order of the scores
     low = int(outside * included.size)
     high = included.size - int(inside * included.size)
-    correct = int((~included[:low]).sum() + included[high:].sum())
-    return Guesses(included.size, low + included.size - high, correct)
+    return Guesses(
+        included.size,
+        low + included.size - high,
+        int((~included[:low]).sum() + included[high:].sum()),
+    )
 
 
 def split_canaries(
@@ -242,8 +253,11 @@ def _thresholds(
     made_in = counts.present - counts.false_negatives + counts.false_positives
     correct = (counts.present - counts.false_negatives)[inside]
     correct += (counts.absent - counts.false_positives)[outside]
-    made = made_in[inside] + (counts.absent + counts.present - made_in)[outside]
-    guesses = Guesses(int(counts.absent + counts.present), made, correct)
+    guesses = Guesses(
+        int(counts.absent + counts.present),
+        made_in[inside] + (counts.absent + counts.present - made_in)[outside],
+        correct,
+    )
     best = int(_several(guesses, delta, alpha).argmax())
     return float(tried[inside[best]]), float(tried[outside[best]])
 

@@ -155,8 +155,10 @@ def sorted_runs(
     ratios = np.log(present) - np.log(without)
 
     def world(masses: Floats) -> Floats:
-        chances = masses / masses.sum()
-        drawn = (rng.multinomial(steps, chances, size=n) for n in _blocks(trials, ROWS))
+        drawn = (
+            rng.multinomial(steps, masses / masses.sum(), size=n)
+            for n in _blocks(trials, ROWS)
+        )
         return np.concatenate([np.einsum("tc,c->t", counts, ratios) for counts in drawn])
 
     return Scores(world(without), world(present))

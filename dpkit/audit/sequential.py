@@ -67,13 +67,9 @@ def refute(
         ValueError: an argument is out of its range, or as `checked`.
     """
     pairs = zip(*(world.tolist() for world in checked(absent, present)), strict=False)
-    claim = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "adjacency": adjacency,
-        "confidence": confidence,
-    }
-    *_, last = watch(pairs, **claim)
+    *_, last = watch(
+        pairs, epsilon=epsilon, delta=delta, adjacency=adjacency, confidence=confidence
+    )
     return last
 
 
@@ -146,8 +142,12 @@ def _learned(past: Scores, table: Floats) -> tuple[float, float]:
     fpr, fnr = counts.false_positives / counts.absent, counts.false_negatives / counts.present
     best = []
     for right, wrong in ((1 - fnr, fpr), (1 - fpr, fnr)):
-        chances = [(1 - right) * (1 - wrong), (1 - right) * wrong]
-        chances += [right * (1 - wrong), right * wrong]
+        chances = [
+            (1 - right) * (1 - wrong),
+            (1 - right) * wrong,
+            right * (1 - wrong),
+            right * wrong,
+        ]
         growth = table @ np.stack(chances)  # (stakes, thresholds)
         best.append(float(tried[growth.max(axis=0).argmax()]))
     return best[0], best[1]

@@ -65,9 +65,10 @@ def upper_limit(errors: Floats, trials: float, z: Floats | float) -> Floats:
 
 def separate(counts: Counts, z: float) -> Limits:
     """One pair a threshold, (thresholds, 1); each limit fails with probability Phi(-z)."""
-    fpr = upper_limit(counts.false_positives, counts.absent, z)
-    fnr = upper_limit(counts.false_negatives, counts.present, z)
-    return Limits(fpr[:, None], fnr[:, None])
+    return Limits(
+        upper_limit(counts.false_positives, counts.absent, z)[:, None],
+        upper_limit(counts.false_negatives, counts.present, z)[:, None],
+    )
 
 
 def joint(counts: Counts, alpha: float, weights: Floats, *, cells: int) -> Limits:

@@ -155,9 +155,13 @@ def nearest(records: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> Fl
 def _networks(pixels: int, classes: int, *, seed: int) -> tuple[Any, Any]:
     """Generator and critic; the label weighs as much as many pixels."""
     rng = generator_on(torch.device("cpu"), reproducible_seed=seed, stream="weights")
-    generator = mlp((LATENT + classes, HIDDEN, pixels), last=nn.Tanh(), rng=rng)
-    critic = mlp((pixels + classes, HIDDEN, 1), last=None, rng=rng)
     return (
-        Conditional(generator, classes=classes),
-        Conditional(critic, classes=classes, label_scale=10.0),
+        Conditional(
+            mlp((LATENT + classes, HIDDEN, pixels), last=nn.Tanh(), rng=rng), classes=classes
+        ),
+        Conditional(
+            mlp((pixels + classes, HIDDEN, 1), last=None, rng=rng),
+            classes=classes,
+            label_scale=10.0,
+        ),
     )

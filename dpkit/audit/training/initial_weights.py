@@ -58,9 +58,11 @@ def blank_target(
     features, labels = mixed(rng, images, records=records)
     model = _learned(features[records:], labels[records:], start=seed(rng))
     unlikely = model.bias.detach().argmin()[None]  # a blank image's logits are the biases
-    target = torch.zeros(1, features.shape[1]), unlikely
-    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    return Case((features[:records], labels[:records]), target, weights)
+    return Case(
+        (features[:records], labels[:records]),
+        (torch.zeros(1, features.shape[1]), unlikely),
+        {name: tensor.clone() for name, tensor in model.state_dict().items()},
+    )
 
 
 def final_losses(rng: np.random.Generator, trials: int, *, case: Case, plan: Plan) -> Scores:
@@ -79,15 +81,15 @@ def final_losses(rng: np.random.Generator, trials: int, *, case: Case, plan: Pla
     """
     check_rng(rng)
     trials = checks.whole(1, trials=trials)
-    pairs = zip(case.others, case.target, strict=True)
-    worlds = (case.others, tuple(torch.cat(pair) for pair in pairs))
+    worlds = (case.others, tuple(map(torch.cat, zip(case.others, case.target, strict=True))))
     losses = _Losses(nn.Linear(case.others[0].shape[1], len(case.weights["bias"])))
     start = {f"model.{name}": tensor for name, tensor in case.weights.items()}
     noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
 
     def one(rows: tuple[Tensor, ...]) -> float:
-        asked = {"plan": plan, "learning_rate": LEARNING_RATE, "rng": noise}
-        for _ in dp_sgd(losses, rows, start=start, **asked):
+        for _ in dp_sgd(
+            losses, rows, start=start, plan=plan, learning_rate=LEARNING_RATE, rng=noise
+        ):
             pass  # the attacker sees the final model alone
         with torch.no_grad():
             return -float(losses(*case.target))

@@ -160,16 +160,23 @@ def check_step(
         try:
             ran.append((how, place, of(batch, seed=seed, like=base)))
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
             found.append(
-                StepFinding("stopped", SENTENCES["stopped"].format(how=how, error=said))
+                StepFinding(
+                    "stopped",
+                    SENTENCES["stopped"].format(
+                        how=how, error=f"{type(error).__name__}: {error}"
+                    ),
+                )
             )
     replaced = [(how, base, other) for how, place, other in ran if place < rows]
     shorter = [(how, base, other) for how, place, other in ran if place == rows]
     with_it = [base, *(other for _, place, other in ran if place == rows - 1)]
-    dropping = [(how, longer, other) for how, _, other in shorter for longer in with_it]
-    # the same draws
-    dropping = [pair for pair in dropping if pair[1].shapes == pair[2].shapes]
+    dropping = [
+        (how, longer, other)
+        for how, _, other in shorter
+        for longer in with_it
+        if longer.shapes == other.shapes  # the same draws
+    ]
     found += _at_rest("not noised", replaced)
     found += _at_rest("batch size", shorter, rough=ROUNDING)
     moved, replacing = _at_movement(replaced, price, allowed=2.0)
@@ -247,12 +254,13 @@ def _at_price(base: StepTrace, price: _Price) -> Iterator[StepFinding]:
         as_often = min(price.count, 1) <= calls <= price.count
         little = noise * ROUGH < price.noise
         if little or (isnan(noise) and not as_often):
-            times = "once" if calls == 1 else f"{calls} times"
             own = (
                 f" (noise multiplier {noise:.3g} in all, for clip norm {price.clip_norm:.3g})"
             )
             said = SENTENCES["releases"].format(
-                times=times, own=own * little, **price._asdict()
+                times="once" if calls == 1 else f"{calls} times",
+                own=own * little,
+                **price._asdict(),
             )
             yield StepFinding("noise" if as_often else "releases", said)
 
@@ -275,8 +283,9 @@ def _at_rest(kind: str, pairs: Pairs, *, rough: float = 0.0) -> Iterator[StepFin
         names, hows = map(dict.fromkeys, zip(*differ, strict=True))
         owners = Counter(name.partition(".")[0] or "a tensor" for name in names)
         listed = [f"{owner} ({n} tensor{'s'[: n > 1]})" for owner, n in owners.items()]
-        said = SENTENCES[kind].format(names=", ".join(listed), how=", or ".join(hows))
-        yield StepFinding(kind, said)
+        yield StepFinding(
+            kind, SENTENCES[kind].format(names=", ".join(listed), how=", or ".join(hows))
+        )
 
 
 def _at_movement(

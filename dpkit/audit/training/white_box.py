@@ -148,10 +148,9 @@ def statistics(
     indices: Sequence[int] = (0,),
 ) -> Floats:
     """A statistic of runs from the same weights with other draws and noise, (trials,)."""
-    seeds = rng.integers(1, SEEDS, size=trials).tolist()
     runs = (
         once(step, new_gan, batch, settings=settings, indices=indices, seed=seed)
-        for seed in seeds
+        for seed in rng.integers(1, SEEDS, size=trials).tolist()
     )
     return np.array([of(one) for one in runs])
 
@@ -204,8 +203,11 @@ def neighbours(
     for i in sorted({0, len(features) // 2, len(features) - 1}):
         heads = torch.rand(features[i].shape, generator=rng) < 0.5
         corner = torch.where(heads.to(features.device), low, high)
-        others = {"is a corner of the domain": corner, "is mirrored": low + high - features[i]}
-        others["is a copy of another"] = features[i - 1]
+        others = {
+            "is a corner of the domain": corner,
+            "is mirrored": low + high - features[i],
+            "is a copy of another": features[i - 1],
+        }
         if features.is_floating_point():
             others["lies far outside the domain"] = 1000 * corner - 500
         for how, other in others.items():
