@@ -185,8 +185,12 @@ def epsilon(
             "--curve": curve or None,
         }
         leave_out(others, "with --sampling each way has its own accountant and adjacency")
-        run = {"--noise-multiplier": noise_multiplier, "--steps": steps, **drawn}
-        show(sampling, run, delta, as_json=as_json)
+        show(
+            sampling,
+            {"--noise-multiplier": noise_multiplier, "--steps": steps, **drawn},
+            delta,
+            as_json=as_json,
+        )
         return
     if accountant is None and conversion is None and orders is None:
         accountant = accountant_of(ledger)
@@ -212,10 +216,13 @@ def epsilon(
             curves.write(curve, pricing, priced, delta)
         found = pricing.epsilon(priced, delta)
     total = sum(release.count for release in releases)
-    result = _fields(found, pricing, noise_multiplier, sample_rate, total)
-    result |= {"ledger": ledger, "releases": _listed(releases)}
     asked = {"group_size": group_size, "best_of": best_of}
-    result |= {name: value for name, value in asked.items() if value is not None}
+    result = {
+        **_fields(found, pricing, noise_multiplier, sample_rate, total),
+        "ledger": ledger,
+        "releases": _listed(releases),
+        **{name: value for name, value in asked.items() if value is not None},
+    }
     if statement:
         result["statement"] = written(
             found, priced, unit=unit, sampling=sampling_used, tuning=tuning
@@ -273,8 +280,9 @@ def noise(
     releases = [Release(pricing.step(value or 1.0, sample_rate), steps)]
     found = pricing.epsilon(releases, delta)
     if as_json:
-        fields = _fields(found, pricing, value, sample_rate, steps)
-        print_json({"target_epsilon": epsilon, **fields})
+        print_json(
+            {"target_epsilon": epsilon, **_fields(found, pricing, value, sample_rate, steps)}
+        )
     else:
         print(f"noise multiplier {at_most(value, 6)}: {_line(found)}")
 

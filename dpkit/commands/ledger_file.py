@@ -145,10 +145,10 @@ def _csv(name: str, text: str) -> Iterator[_Row]:
                     f"{where}: {len(columns)} values are needed ({', '.join(columns)}), "
                     f"got {len(cells)}: {short(','.join(cells))}"
                 )
-            values = {
-                key: _number(key, cell) for key, cell in zip(columns, cells, strict=True)
-            }
-            yield _Row(where, values)
+            yield _Row(
+                where,
+                {key: _number(key, cell) for key, cell in zip(columns, cells, strict=True)},
+            )
     except csv.Error as error:
         raise ValueError(f"{name}, line {reader.line_num}: {error}") from None
 

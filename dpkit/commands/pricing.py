@@ -46,14 +46,18 @@ class Pricing(NamedTuple):
 
     def delta(self, ledger: Releases, epsilon: float) -> Guarantee:
         """The ledger's delta at `epsilon`."""
-        module = import_module(self.price.__module__)
-        return module.delta(ledger, epsilon=epsilon, **self.options)
+        return import_module(self.price.__module__).delta(
+            ledger, epsilon=epsilon, **self.options
+        )
 
     @property
     def options(self) -> dict[str, Any]:
         """What `price` takes beside ledger and delta."""
-        renyi = self.accountant in RENYI
-        return {"conversion": self.conversion, "orders": self.orders} if renyi else {}
+        return (
+            {"conversion": self.conversion, "orders": self.orders}
+            if self.accountant in RENYI
+            else {}
+        )
 
     def epsilon(self, ledger: Releases, delta: float) -> Guarantee:
         """The ledger's price at `delta`."""

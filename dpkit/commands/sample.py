@@ -99,8 +99,9 @@ def _gan(file: str) -> "PrivateGan":
             "do; load it with the networks it was trained with: PrivateGan(...).load(FILE)"
         ) from None
     own: Any = {"classes": classes, "latent_size": latent_size}
-    gan = PrivateGan(*image_networks(shape, **own), epsilon=epsilon, delta=delta, **own)
-    return gan.load(file)
+    return PrivateGan(*image_networks(shape, **own), epsilon=epsilon, delta=delta, **own).load(
+        file
+    )
 
 
 def _write(image: Any, path: str) -> None:

@@ -108,8 +108,12 @@ def train(
             )
             first = distributed.here().rank == 0
             parts = (images.pixels,) if gan.classes is None else (images.pixels, images.labels)
-            bar = first and not as_json and sys.stderr.isatty()
-            gan.fit(*parts, steps=steps, checkpoint=checkpoint, progress=bar)
+            gan.fit(
+                *parts,
+                steps=steps,
+                checkpoint=checkpoint,
+                progress=first and not as_json and sys.stderr.isatty(),
+            )
             if first:
                 gan.save(out, unit=unit)
     except (RuntimeError, TypeError) as error:  # a checkpoint in use, a rank that ended
@@ -124,8 +128,10 @@ def _images(data: str, *, size: int, channels: int) -> "Images":
     if Path(data).is_dir():
         return datasets.image_folder(data, size=size, channels=channels)
     if data not in dict(datasets.IMAGE_SETS):
-        names = ", ".join(dict(datasets.IMAGE_SETS))
-        raise ValueError(f"DATA must be a folder of images, or one of {names}; got {data}")
+        raise ValueError(
+            "DATA must be a folder of images, or one of "
+            f"{', '.join(dict(datasets.IMAGE_SETS))}; got {data}"
+        )
     return datasets.load(data)
 
 
@@ -138,10 +144,9 @@ def _gan(
 
     classes = max(len(folders), int(images.labels.max()) + 1) if labels else 1
     shown = classes if classes > 1 else None
-    shape = images.pixels.shape[1:]
     with initial_weights(settings["reproducible_seed"]):
-        generator, critic = image_networks(shape, classes=shown, latent_size=64)
-    return PrivateGan(generator, critic, classes=shown, **settings)
+        networks = image_networks(images.pixels.shape[1:], classes=shown, latent_size=64)
+    return PrivateGan(*networks, classes=shown, **settings)
 
 
 def _say(gan: "PrivateGan", out: str, unit: str, *, as_json: bool) -> None:

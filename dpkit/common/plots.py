@@ -58,8 +58,7 @@ def figure(
 
 def grid(panels: int, *, columns: int, width: float, row: float) -> tuple[Figure, list[Axes]]:
     """A figure with `columns` panels a row, each row that many inches high."""
-    height = row * -(-panels // columns)
-    drawn = Figure(figsize=(width, height), layout="constrained", dpi=100)
+    drawn = Figure(figsize=(width, row * -(-panels // columns)), layout="constrained", dpi=100)
     return drawn, _panels(drawn, panels, columns=columns)
 
 
@@ -231,9 +230,11 @@ class Picture:
 
         assert self.figure is not None
         width = round(self.figure.get_figwidth() * self.figure.dpi)  # pixels
-        image = b64encode(_png(self.figure, dpi=SHARP)).decode()
-        metadata = {"image/png": {"alt": self.words, "width": width}}
-        display({"image/png": image}, raw=True, metadata=metadata)
+        display(
+            {"image/png": b64encode(_png(self.figure, dpi=SHARP)).decode()},
+            raw=True,
+            metadata={"image/png": {"alt": self.words, "width": width}},
+        )
         message, rest = MESSAGE.fullmatch(self.words).groups()  # type: ignore[union-attr]
         told = f"<p><b>{escape(message)}</b> <small>{escape(rest)}</small></p>"
         display({"text/html": told}, raw=True)

@@ -70,8 +70,12 @@ class Categorical:
         found = _places(column, self.values)
         bad = (found < 0) & ~unknown
         if bad.any():
-            remedy = closest(column.iloc[int(bad.argmax())], self.values)
-            refuse(column, bad, "is no category", remedy)
+            refuse(
+                column,
+                bad,
+                "is no category",
+                closest(column.iloc[int(bad.argmax())], self.values),
+            )
         found[unknown] = len(self.values)
         return found
 
@@ -225,8 +229,11 @@ class TableEncoder:
     columns: tuple[Categorical | Binned, ...]
 
     def __post_init__(self) -> None:
-        good = isinstance(self.columns, tuple) and self.columns
-        if not good or not all(isinstance(one, Categorical | Binned) for one in self.columns):
+        if not (
+            isinstance(self.columns, tuple)
+            and self.columns
+            and all(isinstance(one, Categorical | Binned) for one in self.columns)
+        ):
             raise ValueError(
                 f"columns must be a tuple of Categorical and Binned, got {self.columns!r}"
             )
@@ -287,8 +294,12 @@ class TableEncoder:
         """
         import pandas as pd
 
-        columns = zip(self.columns, self._checked(codes).T, strict=True)
-        return pd.DataFrame({column.name: column.column(one, rng) for column, one in columns})
+        return pd.DataFrame(
+            {
+                column.name: column.column(one, rng)
+                for column, one in zip(self.columns, self._checked(codes).T, strict=True)
+            }
+        )
 
     def one_hot(self, codes: Any) -> np.ndarray:
         """Zeros, and a one for each column's category: float32 (rows, width).
@@ -438,8 +449,12 @@ def _missing(column: "pd.Series", stated: Categorical | Binned) -> np.ndarray:
         )
         if isinstance(stated, Categorical):
             place = "None in the list of categories"
-        remedy = f"drop or fill such rows, or allow them: {place}, or missing=True"
-        refuse(column, unknown, "is missing", remedy)
+        refuse(
+            column,
+            unknown,
+            "is missing",
+            f"drop or fill such rows, or allow them: {place}, or missing=True",
+        )
     return unknown
 
 

@@ -93,10 +93,11 @@ def locate(wanted: DataSource, split: str) -> list[tuple[File, Path]]:
     try:
         folder = download(wanted.name) if place is None else place.folder
     except OSError as error:  # no server delivered, or the cache cannot be written
-        looked = []
-        for _, folder in places(wanted):
-            lacks = f" (lacks {', '.join(missing(folder, files))})" if folder.is_dir() else ""
-            looked.append(f"{folder}{lacks}")
+        looked = [
+            str(folder)
+            + (f" (lacks {', '.join(missing(folder, files))})" if folder.is_dir() else "")
+            for _, folder in places(wanted)
+        ]
         names = " or ".join(f"{folder}/" for folder in wanted.folders)
         raise DataNotFound(
             f"{wanted.name} is not in {', '.join(looked)}, and its download failed ({error}). "
@@ -191,12 +192,17 @@ def _fetched(item: Download, urls: tuple[str, ...], progressbar: bool) -> bytes:
     wrong: ValueError | None = None
     for url in (f"{base.rstrip('/')}/{item.name}" for base in urls):
         request = urllib.request.Request(url, headers={"User-Agent": "dpkit"})
-        shown = {"desc": item.name, "total": item.size, "unit": "B", "unit_scale": True}
         content = bytearray()
         try:
             with (
                 urllib.request.urlopen(request, timeout=TIMEOUT) as response,
-                tqdm(**shown, disable=not progressbar) as bar,
+                tqdm(
+                    desc=item.name,
+                    total=item.size,
+                    unit="B",
+                    unit_scale=True,
+                    disable=not progressbar,
+                ) as bar,
             ):
                 while len(content) <= item.size and (chunk := response.read(1 << 16)):
                     content += chunk  # of a longer file no more is read

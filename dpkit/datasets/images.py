@@ -75,8 +75,9 @@ def digits(*, split: str = "train") -> Images:
     test = np.zeros(len(labels), dtype=bool)
     test[np.argsort(labels, kind="stable")[::5]] = True
     chosen = test if split == "test" else ~test
-    pixels = enlarge(images[chosen].astype(np.int64))[:, None]
-    return make_images("digits", pixels, labels[chosen])
+    return make_images(
+        "digits", enlarge(images[chosen].astype(np.int64))[:, None], labels[chosen]
+    )
 
 
 def enlarge(images: np.ndarray) -> np.ndarray:
@@ -157,9 +158,11 @@ def load(name: str, *, split: str = "train") -> Images:
 
 def _idx(wanted: sources.DataSource, split: str) -> Images:
     (images, images_path), (labels, labels_path) = locate(wanted, split)
-    pixels = _idx_array(read_verified(images_path, sha256=images.sha256))
-    classes = _idx_array(read_verified(labels_path, sha256=labels.sha256))
-    return make_images(wanted.name, pixels[:, None], classes)
+    return make_images(
+        wanted.name,
+        _idx_array(read_verified(images_path, sha256=images.sha256))[:, None],
+        _idx_array(read_verified(labels_path, sha256=labels.sha256)),
+    )
 
 
 def _idx_array(content: bytearray) -> np.ndarray:
@@ -181,8 +184,9 @@ def _cifar(wanted: sources.DataSource, split: str, *, label_bytes: int) -> Image
     rows = np.concatenate(
         [np.frombuffer(content, dtype=np.uint8).reshape(-1, row_size) for content in contents]
     )
-    pixels = rows[:, label_bytes:].reshape(-1, 3, 32, 32)
-    return make_images(wanted.name, pixels, rows[:, label_bytes - 1])
+    return make_images(
+        wanted.name, rows[:, label_bytes:].reshape(-1, 3, 32, 32), rows[:, label_bytes - 1]
+    )
 
 
 def image_folder(
@@ -220,8 +224,9 @@ def image_folder(
     parts = [one.relative_to(root).parts for one in files]
     names = class_folders(root) if any(len(one) > 1 for one in parts) else []
     labels = [names.index(one[0]) if len(one) > 1 else len(names) for one in parts]
-    pixels = np.stack([_read(file, size, modes[0]) for file in files])
-    return make_images(root.name, pixels, np.array(labels))
+    return make_images(
+        root.name, np.stack([_read(file, size, modes[0]) for file in files]), np.array(labels)
+    )
 
 
 def class_folders(path: str | Path) -> list[str]:

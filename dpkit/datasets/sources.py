@@ -97,8 +97,9 @@ IDX = tuple(
 
 
 def _idx_files(*sums: str) -> tuple[File, ...]:
-    splits = ("train", "train", "test", "test")
-    return tuple(File(*one) for one in zip(IDX, splits, sums, strict=True))
+    return tuple(
+        File(*one) for one in zip(IDX, ("train", "train", "test", "test"), sums, strict=True)
+    )
 
 
 def _packed(*downloads: tuple[str, int]) -> tuple[Download, ...]:
@@ -234,8 +235,9 @@ def source(name: str) -> DataSource:
     for candidate in SOURCES:
         if candidate.name == name:
             return candidate
-    known = closest(name, [candidate.name for candidate in SOURCES])
-    raise ValueError(f"unknown data set {name!r}; {known}")
+    raise ValueError(
+        f"unknown data set {name!r}; {closest(name, [one.name for one in SOURCES])}"
+    )
 
 
 def closest(value: object, known: Sequence[str]) -> str:
