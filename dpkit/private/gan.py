@@ -222,13 +222,17 @@ class PrivateGan(BaseEstimator):
             if budget is not None and not distributed.here().rank:
                 # the ledger of its steps names a run, which is charged once
                 held = None if place is None else read_charged(Path(place.path))
-                run = None if held is None else held.identity
-                how(budget, settings.plan.ledger(), run=run, **known)
+                how(budget, settings.plan.ledger(), run=held and held.identity, **known)
 
         charge(Budget.check)
-        begins = partial(charge, Budget.reserve)
         records = train(
-            step, gan, data, settings=settings, rng=rng, checkpoint=place, begins=begins
+            step,
+            gan,
+            data,
+            settings=settings,
+            rng=rng,
+            checkpoint=place,
+            begins=partial(charge, Budget.reserve),
         )
         seen = list(watched(records, steps=steps, bar=progress, log_dir=log_dir))
         released, _ = self._networks(device)  # without what a class kept of the labels it saw
@@ -293,8 +297,9 @@ class PrivateGan(BaseEstimator):
 
     def statement(self, *, unit: str = "one training example") -> str:
         """The sentences that a paper should carry; `unit`: what one record is."""
-        plan = self._fitted().plan_
-        return statement.statement(plan, unit=unit, classes=self.settings_["classes"])
+        return statement.statement(
+            self._fitted().plan_, unit=unit, classes=self.settings_["classes"]
+        )
 
     def save(self, path: str | Path, *, unit: str = "one training example") -> None:
         """Write the released generator with its statement and price, to be published.

@@ -213,8 +213,9 @@ class Private:
 
     def _rows(self, chosen: Tensor) -> tuple[Tensor, ...]:
         first, places = self._first.at(chosen)
-        others = [part[places.to(part.device)] for part in self._data[1:]]
-        moved = [row.to(self._parameter.device) for row in others]
+        moved = [
+            part[places.to(part.device)].to(self._parameter.device) for part in self._data[1:]
+        ]
         typed = [x.to(self._parameter.dtype) if x.is_floating_point() else x for x in moved]
         return tuple(row.contiguous() for row in (first, *typed))
 
@@ -264,9 +265,14 @@ class Private:
         penalty_weight = checks.positive(penalty_weight=penalty_weight)
         with self._drawn.alone():
             real, *others, fake = self._taken((real, *conditions), beside=(fake,))
-            mixing = torch.rand(len(real), generator=self._rng, device=self._rng.device)
-            of = penalised(self.net, penalty_weight)
-            self._release("penalty", of, real, fake, mixing, *others)
+            self._release(
+                "penalty",
+                penalised(self.net, penalty_weight),
+                real,
+                fake,
+                torch.rand(len(real), generator=self._rng, device=self._rng.device),
+                *others,
+            )
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -348,8 +354,9 @@ class Private:
         with own_step(self.optimizer), watched:
             update(self.optimizer, found.parameters, found.means)
         self._weights.leave(found.parameters, found.means)
-        numbers = (found.loss, found.clipped, found.not_finite)
-        self._measured.append((self.steps_done, len(rows[0]), *numbers))
+        self._measured.append(
+            (self.steps_done, len(rows[0]), found.loss, found.clipped, found.not_finite)
+        )
 
     @property
     def curves(self) -> pd.DataFrame:
@@ -404,8 +411,9 @@ class Private:
                 f"Released values or public numbers alone ended training after {self.steps_done} "
                 f"of {self.plan.steps} steps; the price is that of all."
             )
-        changed = [CHANGED] * self._weights.changed
-        return statement(self.plan, unit=unit, ended=ended, assume=changed)
+        return statement(
+            self.plan, unit=unit, ended=ended, assume=[CHANGED] * self._weights.changed
+        )
 
     def save(
         self,

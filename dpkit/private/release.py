@@ -247,8 +247,9 @@ def two_sided(
         second, of_fake = per_example(critic, fake_loss, fake, *conditions)
         if isinstance(first, Gradients) and isinstance(second, Gradients):
             return paired(first, second), of_real + of_fake
-        both = _both(critic, real_loss, fake_loss)
-        return per_example(both, itself, real, fake, *conditions)
+        return per_example(
+            _both(critic, real_loss, fake_loss), itself, real, fake, *conditions
+        )
 
     return of
 

@@ -293,8 +293,10 @@ def fit(
         std, count = noise * settings.sensitivity, settings.classes * parts
         noisy = release(pixels, groups, count, std=std, settings=settings, rng=rng)
         found = list(components_from(noisy, std, settings=settings))
-    own = (tuple(found[start : start + parts]) for start in range(0, len(found), parts))
-    return MomentsModel(settings, tuple(own))
+    return MomentsModel(
+        settings,
+        tuple(tuple(found[start : start + parts]) for start in range(0, len(found), parts)),
+    )
 
 
 def release(

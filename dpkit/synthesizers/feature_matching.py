@@ -187,9 +187,11 @@ def _inputs(
     codes: NDArray[np.int64], settings: FeaturesSettings, rng: np.random.Generator
 ) -> Tensor:
     """Latents beside one-hot labels, (batch, latent + classes)."""
-    latents = rng.standard_normal((len(codes), LATENT), dtype=np.float32)
-    one_hot = np.eye(settings.classes, dtype=np.float32)[codes]
-    return torch.from_numpy(np.concatenate([latents, one_hot], axis=1))
+    parts = [
+        rng.standard_normal((len(codes), LATENT), dtype=np.float32),
+        np.eye(settings.classes, dtype=np.float32)[codes],
+    ]
+    return torch.from_numpy(np.concatenate(parts, axis=1))
 
 
 def _enlarged(size: list[int]) -> nn.Module:

@@ -90,8 +90,12 @@ def settings_for(
     target_epsilon: float, *, delta: float, classes: int, shape: tuple[int, ...], **others: Any
 ) -> FeaturesSettings:
     """The settings with the least noise for an epsilon, as by `class_moments.settings_for`."""
-    noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
-    return FeaturesSettings(classes, shape, noise, **others)
+    return FeaturesSettings(
+        classes,
+        shape,
+        calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta),
+        **others,
+    )
 
 
 def release(
@@ -106,8 +110,9 @@ def release(
     Images are in [0, 1], (records, channels, height, width); labels are (records,), integers below
     `classes`. Raises: as `class_moments.fit`.
     """
-    sums = embedded_sums(images, labels, settings=settings)
-    return normals.noised(sums, noise_std=settings.noise_std, rng=rng)
+    return normals.noised(
+        embedded_sums(images, labels, settings=settings), noise_std=settings.noise_std, rng=rng
+    )
 
 
 def embedded_sums(

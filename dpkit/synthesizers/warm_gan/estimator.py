@@ -93,8 +93,9 @@ class WarmGan(Priced):
         if budget is not None:
             budget.reserve(ledger, data=checksum(pixels, labels), seed=seed)
         rng = generator_on(device, reproducible_seed=seed)
-        draws = generator(seed, stream=0)
-        model = class_moments.fit(images, labels, settings=settings.moments, rng=draws)
+        model = class_moments.fit(
+            images, labels, settings=settings.moments, rng=generator(seed, stream=0)
+        )
         # initial weights are public: released ones shall not lead to the noise's seed
         gan = new_gan(settings, model, seed=0, device=device)
         records = torch.as_tensor(images).float().to(device)
