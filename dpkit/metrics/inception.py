@@ -48,8 +48,8 @@ def inception_score(probabilities: np.ndarray, *, splits: int = 10) -> Inception
             "probabilities must be >= 0 and sum to 1 in each row; pass a softmax, not its logits"
         )
     rows = rows / totals[:, None]
-    scores = []
-    for part in np.array_split(rows, splits):
-        divergences = rel_entr(part, part.mean(0)).sum(1)  # (images of the part,) in nats
-        scores.append(float(np.exp(divergences.mean())))
+    scores = [
+        float(np.exp(rel_entr(part, part.mean(0)).sum(1).mean()))  # of divergences in nats
+        for part in np.array_split(rows, splits)
+    ]
     return InceptionScore(float(np.mean(scores)), float(np.std(scores)), tuple(scores))

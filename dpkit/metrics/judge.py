@@ -121,24 +121,28 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
         if not (weights.exists() and record.exists()):
             start = perf_counter()
             of = as_images(train, device), torch.from_numpy(train.labels).to(device)
-            batches = learn(net, *of, learning=learning, kept=kept)
-            total = learning.epochs * -(-train.n // learning.batch_size)
-            for _ in progress(batches, total=total, desc=f"classifier of {learning.records}"):
+            for _ in progress(
+                learn(net, *of, learning=learning, kept=kept),
+                total=learning.epochs * -(-train.n // learning.batch_size),
+                desc=f"classifier of {learning.records}",
+            ):
                 pass
             seconds = perf_counter() - start
             found = _outputs(net.eval(), as_images(test, device)).argmax(1).cpu().numpy()
             write_bytes(
                 weights, save({k: v.contiguous() for k, v in net.state_dict().items()})
             )
-            stored = {
-                "accuracy": float((found == test.labels).mean()),
-                "seconds": seconds,
-                "settings": describe(learning),
-                "data": checksums,
-                "code": code_version(),
-                "device": device_label(device),
-            }
-            write_json(record, stored)
+            write_json(
+                record,
+                {
+                    "accuracy": float((found == test.labels).mean()),
+                    "seconds": seconds,
+                    "settings": describe(learning),
+                    "data": checksums,
+                    "code": code_version(),
+                    "device": device_label(device),
+                },
+            )
             kept.unlink(missing_ok=True)
     net.load_state_dict(load_file(weights))
     said = read_json(record)
@@ -182,10 +186,9 @@ def learn(
         order = torch.randperm(len(images), generator=rng, device=device)
         for i, chosen in enumerate(order.split(learning.batch_size)):
             set_rate(optimizer, rate(epoch * steps + i))
-            seed = learning.seed + epoch * steps + i  # dropout takes no rng
             turned = augmented(images[chosen], learning=learning, rng=rng)
             net.train(len(chosen) > 1)  # a last batch of one has no variance
-            with seeded(seed):
+            with seeded(learning.seed + epoch * steps + i):  # dropout takes no rng
                 loss = nn.functional.cross_entropy(net(_planes_last(turned)), labels[chosen])
             optimizer.zero_grad()
             loss.backward()

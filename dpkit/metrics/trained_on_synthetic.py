@@ -124,17 +124,17 @@ def accuracy(
     order = torch.randperm(len(images), generator=rng, device=device)
     kept, held = order.split([len(images) - protocol.held_out, protocol.held_out])
     with seeded(seed):
-        net = network(tuple(images.shape[1:]), classes)
-    net = net.to(device)
-    epochs = train(net, images[kept], labels[kept], protocol=protocol, seed=seed)
+        net = network(tuple(images.shape[1:]), classes).to(device)
     found = []
-    steps = protocol.epochs * -(-len(kept) // protocol.batch_size)
-    for epoch in progress(epochs, total=steps, desc="classifier"):
+    for epoch in progress(
+        train(net, images[kept], labels[kept], protocol=protocol, seed=seed),
+        total=protocol.epochs * -(-len(kept) // protocol.batch_size),
+        desc="classifier",
+    ):
         if epoch is not None:
-            right = [
-                _right(net, *of) for of in ((images[held], labels[held]), (test, answers))
-            ]
-            found.append(right)
+            found.append(
+                [_right(net, *of) for of in ((images[held], labels[held]), (test, answers))]
+            )
     chosen = int(np.argmax([right for right, _ in found]))
     return Accuracy(
         found[chosen][1], chosen + 1, found[-1][1], tuple(right for right, _ in found)

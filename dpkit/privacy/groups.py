@@ -95,8 +95,9 @@ def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:
     elif isinstance(mechanism, RandomizedResponse):
         return RandomizedResponse(k * mechanism.epsilon, adjacency=mechanism.adjacency)
     elif isinstance(mechanism, DiscreteGaussian):
-        noise = mechanism.noise_multiplier / k
         return replace(
-            mechanism, noise_multiplier=noise, sensitivity=k * mechanism.sensitivity
+            mechanism,
+            noise_multiplier=mechanism.noise_multiplier / k,
+            sensitivity=k * mechanism.sensitivity,
         )
     raise Unsupported(f"no price of {type(mechanism).__name__} is known for groups of records")

@@ -162,8 +162,10 @@ class ShuffledBatches(_Batches):
                 "ShuffledBatches.guarantee; or pass assume=(SHUFFLED_AS_POISSON,) to price Poisson "
                 "batches in their place and say so; or draw Poisson batches"
             )
-        poisson = SampledGaussian(noise_multiplier, sample_rate, self.adjacency)
-        return Assuming(poisson, (SHUFFLED_AS_POISSON,))
+        return Assuming(
+            SampledGaussian(noise_multiplier, sample_rate, self.adjacency),
+            (SHUFFLED_AS_POISSON,),
+        )
 
     def passes(self, *, noise_multiplier: float, public_size: int, steps: int) -> Release:
         """The release that bounds `steps` steps, without amplification, under replace-one.
@@ -191,9 +193,8 @@ class ShuffledBatches(_Batches):
         )
         sample_rate(self, public_size=public_size)  # checks the batch
         begun = -(-steps // (public_size // self.expected_batch_size))
-        once = Gaussian(noise_multiplier, adjacency)
         assumed = (PUBLIC_SIZE,) if adjacency == "replace-one" else (PUBLIC_SIZE, ZERO_OUT)
-        return Release(Assuming(once, assumed), begun)
+        return Release(Assuming(Gaussian(noise_multiplier, adjacency), assumed), begun)
 
     def guarantee(
         self, *, noise_multiplier: float, public_size: int, steps: int, delta: float

@@ -89,8 +89,10 @@ def lower(
         return 0.0
     first = held if passes else begun
     share = first * batch / public_size
-    event = at_least(noise_multiplier, batches=first, delta=delta, share=share)
-    return max(pld.epsilon(parts, delta=delta).lower, event)
+    return max(
+        pld.epsilon(parts, delta=delta).lower,
+        at_least(noise_multiplier, batches=first, delta=delta, share=share),
+    )
 
 
 def amplified(noise_multiplier: float, *, records: int, passes: int, delta: float) -> float:

@@ -243,8 +243,9 @@ def take_states(parts: Parts, rng: torch.Generator, more: Any = None) -> Any:
     sent = [buffer.getvalue()]
     with _with_others():
         dist.broadcast_object_list(sent)
-    received = torch.load(io.BytesIO(sent[0]), map_location="cpu", weights_only=True)
-    states, of_rng, of_torch, more = received
+    states, of_rng, of_torch, more = torch.load(
+        io.BytesIO(sent[0]), map_location="cpu", weights_only=True
+    )
     if here().rank:
         for part, state in zip(parts, states, strict=True):
             part.load_state_dict(state)

@@ -209,8 +209,8 @@ batches without replacement priced by the clip norm
 +return WithoutReplacementGaussian(noise, sample_rate)
 shuffled batches as sensitive as under add-remove
 @ privacy/test_drawn_truth.py
--once = Gaussian(noise_multiplier, adjacency)
-+once = Gaussian(noise_multiplier, "add-remove")
+-Assuming(Gaussian(noise_multiplier, adjacency), assumed)
++Assuming(Gaussian(noise_multiplier, "add-remove"), assumed)
 == privacy/normals.py
 noise whose tail is cut
 @ training/test_noise.py::test_draws_are_normal_wherever_the_tail_begins

@@ -62,8 +62,7 @@ def epsilon(ledger: Releases, *, delta: float) -> Guarantee:
         deltas = [math.exp(log_delta(one, epsilon)) for epsilon in epsilons]
         tight &= bool(np.allclose(mechanism.profile(epsilons), deltas, rtol=CLOSE, atol=0))
     low = _solve(found.mu, math.log(delta), -1) if tight else 0.0
-    high = _solve(found.mu, math.log(delta), +1)
-    return _guarantee(ledger, high, delta, found.exact, low)
+    return _guarantee(ledger, _solve(found.mu, math.log(delta), +1), delta, found.exact, low)
 
 
 def delta(ledger: Releases, *, epsilon: float) -> Guarantee:

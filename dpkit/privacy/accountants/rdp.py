@@ -62,12 +62,11 @@ def epsilon(
         ArithmeticError: a price or a conversion came out as NaN.
     """
     ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
-    rule = conversions.named(conversion)
 
     def score(conversion: conversions.Conversion, orders: Floats, rdp: Floats) -> Floats:
         return _converted(conversion.epsilon, orders, rdp, delta, otherwise=float("inf"))
 
-    value, method = _least(ledger, orders, rule, score)
+    value, method = _least(ledger, orders, conversions.named(conversion), score)
     return ledger.guarantee(epsilon=value, delta=delta, method=method)
 
 
@@ -83,13 +82,12 @@ def delta(
     At least 1e-300 where the ledger costs anything.
     """
     ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
-    rule = conversions.named(conversion)
 
     def score(conversion: conversions.Conversion, orders: Floats, rdp: Floats) -> Floats:
         found = _converted(conversion.delta, orders, rdp, epsilon, otherwise=1.0)
         return np.maximum(found, LEAST)
 
-    value, method = _least(ledger, orders, rule, score)
+    value, method = _least(ledger, orders, conversions.named(conversion), score)
     return ledger.guarantee(epsilon=epsilon, delta=value, method=method)
 
 

@@ -379,10 +379,11 @@ def _restored(path: Path, words: Mapping[str, str], charged: Charged) -> Saved:
             "restore its newest copy, or give Checkpoints another path, whose steps cost on top of "
             "these"
         ) from error
-    stored, unlike = saved.fingerprint, []
-    for name in sorted(dict(stored.items() ^ words.items())):  # with values that are no hashes
-        both = f" (stored {stored.get(name)}, now {words.get(name)})"
-        unlike.append(name if name == "data" else name + both)
+    stored = saved.fingerprint
+    unlike = [  # with values that are no hashes
+        name + f" (stored {stored.get(name)}, now {words.get(name)})" * (name != "data")
+        for name in sorted(dict(stored.items() ^ words.items()))
+    ]
     if unlike:
         raise ValueError(
             f"{path} is of another run; these differ: {'; '.join(unlike)}. Use the settings it "
@@ -429,9 +430,13 @@ def fingerprint(
             f"settings must be a frozen dataclass with a checkpoint, got {settings!r}"
         )
     held = {
-        f"settings.{field.name}": getattr(settings, field.name) for field in fields(settings)
+        **{
+            f"settings.{field.name}": getattr(settings, field.name)
+            for field in fields(settings)
+        },
+        "step": step,
+        "transform": data.transform,
     }
-    held |= {"step": step, "transform": data.transform}
     return {
         "settings": f"{type(settings).__module__}.{type(settings).__qualname__}",
         **{name: described(name, value) for name, value in held.items()},

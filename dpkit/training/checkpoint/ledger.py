@@ -180,11 +180,10 @@ def _check_place(path: Path) -> None:
     if not path.exists() or ledger_path(path).exists() or _began(path).identity:
         return
     with path.open("rb") as file:
-        start = file.read(len(_CHECKPOINT))
-    if start != _CHECKPOINT:
-        raise ValueError(
-            f"{path} is no checkpoint of dpkit; give another path, where no file is"
-        )
+        if file.read(len(_CHECKPOINT)) != _CHECKPOINT:
+            raise ValueError(
+                f"{path} is no checkpoint of dpkit; give another path, where no file is"
+            )
 
 
 def mark(lock: int, charged: Charged) -> None:
