@@ -23,11 +23,8 @@ def watched(absent, present, **asked):
 BOUNDS = {
     "clopper_pearson": bounds.clopper_pearson,
     "at_thresholds": partial(bounds.at_thresholds, thresholds=[0.0]),
-    "likelihood_ratio": bounds.likelihood_ratio,
-    "gaussian": bounds.gaussian,
-    "one_run": one_run,
-    "one_run_fdp": one_run_fdp,
-    "distinguished": bounds.distinguished,
+    **{"likelihood_ratio": bounds.likelihood_ratio, "gaussian": bounds.gaussian},
+    **{"one_run": one_run, "one_run_fdp": one_run_fdp, "distinguished": bounds.distinguished},
 }
 TAKES_RNG = BOUNDS | {"fewest_draws": partial(bounds.fewest_draws, epsilon=1.0)}
 TAKES_SCORES = TAKES_RNG | {"refute": partial(refute, epsilon=1.0)}

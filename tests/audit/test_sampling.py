@@ -35,12 +35,9 @@ def test_as_many_scores_as_asked_do_not_exceed_what_is_proven(name):
 @pytest.mark.parametrize(
     ("name", "trials"),
     [
-        ("shuffled-1000-batches", 100_000),
-        ("shuffled-10000-batches", 100_000),
-        ("shuffled-replaced", 100_000),
-        ("one-record-a-batch", 30_000),
-        ("divided-by-own-size", 10_000),
-        ("label-histogram", 10),
+        *(("shuffled-1000-batches", 100_000), ("shuffled-10000-batches", 100_000)),
+        *(("shuffled-replaced", 100_000), ("one-record-a-batch", 30_000)),
+        *(("divided-by-own-size", 10_000), ("label-histogram", 10)),
     ],
 )
 def test_more_is_seen_than_is_charged(name, trials):

@@ -47,14 +47,10 @@ class Counted(NamedTuple):
 
 
 COUNTED = (
-    Counted(500, 0, 500, 50),
-    Counted(500, 250, 500, 260),
-    Counted(1_000, 3, 1_000, 120),
-    Counted(1_000, 900, 1_000, 999),
-    Counted(5_000, 20, 5_000, 600),
-    Counted(5_000, 300, 5_000, 700),
-    Counted(50_000, 10, 50_000, 3_000),
-    Counted(50_000, 20_000, 50_000, 22_000),
+    *(Counted(500, 0, 500, 50), Counted(500, 250, 500, 260)),
+    *(Counted(1_000, 3, 1_000, 120), Counted(1_000, 900, 1_000, 999)),
+    *(Counted(5_000, 20, 5_000, 600), Counted(5_000, 300, 5_000, 700)),
+    *(Counted(50_000, 10, 50_000, 3_000), Counted(50_000, 20_000, 50_000, 22_000)),
 )
 
 
@@ -108,11 +104,8 @@ def drawn(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 OURS: dict[str, Any] = {
-    "clopper_pearson": bounds.clopper_pearson,
-    "likelihood_ratio": bounds.likelihood_ratio,
-    "one_run": one_run.one_run,
-    "one_run_fdp": one_run.one_run_fdp,
-    "gaussian": bounds.gaussian,
+    **{"clopper_pearson": bounds.clopper_pearson, "likelihood_ratio": bounds.likelihood_ratio},
+    **{"one_run": one_run.one_run, "one_run_fdp": one_run.one_run_fdp, "gaussian": bounds.gaussian},
 }
 COMPARED = {name: name for name in OURS} | {"likelihood_ratio": "clopper_pearson"}
 

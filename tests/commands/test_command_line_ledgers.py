@@ -33,12 +33,8 @@ def test_each_accountant_under_each_adjacency(answer, name: str, adjacency: Adja
     found = answer(f"epsilon {RUN} {line}")
     expected = price([Release(SampledGaussian(1.1, 0.01, adjacency), 1000)], delta=1e-5)
     assert found == {
-        "epsilon": expected.epsilon,
-        "lower": expected.lower,
-        "delta": 1e-5,
-        "adjacency": adjacency,
-        "accountant": name,
-        "upper_bound": name != "gdp",
+        **{"epsilon": expected.epsilon, "lower": expected.lower, "delta": 1e-5},
+        **{"adjacency": adjacency, "accountant": name, "upper_bound": name != "gdp"},
         "conversion": "improved" if name == "rdp" else None,
         "orders": None,
         "noise_multiplier": 1.1,

@@ -392,12 +392,9 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "published": doc_parts.published,
     },
     "docs/results.md": {
-        "table 1": table_1,
-        "rdp_gan table 5": table_5,
-        "small_images figures": figures,
-        "adadp levels": levels,
-        "dpgan tables 2 and 9": ablation,
-        "dpgan table 6": semi_supervised,
+        **{"table 1": table_1, "rdp_gan table 5": table_5},
+        **{"small_images figures": figures, "adadp levels": levels},
+        **{"dpgan tables 2 and 9": ablation, "dpgan table 6": semi_supervised},
     },
 }
 

@@ -20,32 +20,12 @@ LONGEST_FILE = 600  # lines; CONTRIBUTING's tenth rule
 # part imports itself and parts of a lower floor, never its own floor or a higher one. One that is
 # missing here fails the test: give it its place when it is added.
 FLOORS = {
-    "common": 0,
-    "privacy": 1,
-    "datasets": 1,
-    "training": 2,
-    "synthesizers": 2,
-    "private": 3,
-    "synthesizers.warm_gan": 4,
-    "audit": 4,
-    "metrics": 4,
-    "commands": 5,
-    "__main__": 6,
-    "papers.claims": 7,
-    "papers.experiments": 7,
-    "papers.literature": 8,
-    "papers.dp_cgan": 9,
-    "papers.dpgan": 9,
-    "papers.rdp_gan": 9,
-    "papers.small_images": 9,
-    "papers.adadp": 9,
-    "papers": 10,
-    "papers.targets.target": 8,
-    "papers.targets": 11,
-    "papers.comparison": 10,
-    "papers.report": 10,
-    "papers.commands": 12,
-    "course": 13,
+    **{"common": 0, "privacy": 1, "datasets": 1, "training": 2, "synthesizers": 2},
+    **{"private": 3, "synthesizers.warm_gan": 4, "audit": 4, "metrics": 4, "commands": 5},
+    **{"__main__": 6, "papers.claims": 7, "papers.experiments": 7, "papers.literature": 8},
+    **{"papers.dp_cgan": 9, "papers.dpgan": 9, "papers.rdp_gan": 9, "papers.small_images": 9},
+    **{"papers.adadp": 9, "papers": 10, "papers.targets.target": 8, "papers.targets": 11},
+    **{"papers.comparison": 10, "papers.report": 10, "papers.commands": 12, "course": 13},
 }
 # Texts and plots are for those who show things: nothing else builds on them.
 SHOWING = ("common.show", "common.plots")
@@ -55,12 +35,9 @@ STATEMENT = "dpkit/privacy/statement.py"  # a sentence is all that it makes
 TORCH_PARTS = {"training", "private"}
 TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "tables.py"}
 TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
-    "dpkit/synthesizers/feature_matching.py",
-    "dpkit/metrics/judge.py",
-    "dpkit/metrics/trained_on_synthetic.py",
-    "dpkit/papers/comparison/experiments.py",
-    "dpkit/papers/comparison/methods.py",
-    "dpkit/papers/experiments/run.py",
+    *("dpkit/synthesizers/feature_matching.py", "dpkit/metrics/judge.py"),
+    *("dpkit/metrics/trained_on_synthetic.py", "dpkit/papers/comparison/experiments.py"),
+    *("dpkit/papers/comparison/methods.py", "dpkit/papers/experiments/run.py"),
     *(f"dpkit/synthesizers/warm_gan/{name}.py" for name in ("estimator", "step")),
 }
 TORCH_FREE_IN_TRAINING = {"dpkit/training/__init__.py", "dpkit/training/optimizers.py"}

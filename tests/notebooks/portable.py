@@ -16,12 +16,9 @@ import compare
 TESTS = compare.CHECKOUT / "tests"
 PROCESSORS = {  # what sets the libraries' code paths and threads
     "no-avx": {  # nor one that MKL knows
-        "ATEN_CPU_CAPABILITY": "default",
-        "OPENBLAS_CORETYPE": "Nehalem",
-        "MKL_CBWR": "COMPATIBLE",
-        "OMP_NUM_THREADS": "2",
-        "OMP_WAIT_POLICY": "PASSIVE",
-        "OPENBLAS_NUM_THREADS": "1",
+        **{"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Nehalem"},
+        **{"MKL_CBWR": "COMPATIBLE", "OMP_NUM_THREADS": "2"},
+        **{"OMP_WAIT_POLICY": "PASSIVE", "OPENBLAS_NUM_THREADS": "1"},
     },
     "avx2": {
         "ATEN_CPU_CAPABILITY": "avx2",

@@ -23,11 +23,8 @@ LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")  # which would lead nowhere from the
 # Where a package of Python keeps it -> what of it is copied beside the slides.
 NEEDED = {
     ("sphinx_revealjs", "_static/revealjs"): (
-        "LICENSE",
-        "dist/reveal.css",
-        "dist/reveal.js",
-        "dist/theme/white.css",
-        "dist/theme/fonts/source-sans-pro",
+        *("LICENSE", "dist/reveal.css", "dist/reveal.js"),
+        *("dist/theme/white.css", "dist/theme/fonts/source-sans-pro"),
     ),
     ("sphinx-mathjax-offline", "static/mathjax"): ("tex-svg.js",),
 }

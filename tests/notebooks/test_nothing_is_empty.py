@@ -23,15 +23,7 @@ BLANK = {"", "-", "–", "—", "?", "nan", "NaN", "None", "missing", "not yet",
 BLANK |= {"not stated"}  # "none" is no finite epsilon
 SET = {"", "row", "run", "records", "method", "setting", "configuration", "target", "data", "k"}
 SET |= {
-    "epsilon",
-    "seed",
-    "seeds",
-    "steps",
-    "batch",
-    "schedule",
-    "noise",
-    "scale",
-    "paper",
+    *("epsilon", "seed", "seeds", "steps", "batch", "schedule", "noise", "scale", "paper")
 }  # names and settings
 
 

@@ -12,13 +12,9 @@ pytestmark = pytest.mark.torch
 
 BY_ID = {one.id: one for paper in papers.PAPERS for one in paper.attacks.TARGETS}
 HOLDS = {  # trials of each seed, and seeds
-    "dp_cgan/repaired": (30, 50),
-    "dpgan/repaired": (20, 100),
-    "rdp_gan/repaired": (1_000, 1),
-    "rdp_gan/mean-loss-values": (1_000, 1),
-    "small_images/repaired": (100, 50),
-    "adadp/repaired": (2_000, 1),
-    "adadp/theorem-1-example": (2_000, 1),
+    **{"dp_cgan/repaired": (30, 50), "dpgan/repaired": (20, 100), "rdp_gan/repaired": (1_000, 1)},
+    **{"rdp_gan/mean-loss-values": (1_000, 1), "small_images/repaired": (100, 50)},
+    **{"adadp/repaired": (2_000, 1), "adadp/theorem-1-example": (2_000, 1)},
 }
 HIDDEN = pytest.mark.slow("a reading whose noise hides the record")
 EXACT = [

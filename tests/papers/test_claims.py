@@ -69,11 +69,8 @@ def test_where_no_number_decides_both_stand_side_by_side(changes, computed, verd
 @pytest.mark.parametrize(
     ("computed", "verdict", "shown"),
     [
-        (3e-16, "fails", "below 1e-12"),
-        (-3e-16, "fails", "below 1e-12"),
-        (-2e-12, "fails", "-2e-12"),
-        (2e-12, "holds", "2e-12"),
-        (math.inf, "holds", "none"),
+        *((3e-16, "fails", "below 1e-12"), (-3e-16, "fails", "below 1e-12")),
+        *((-2e-12, "fails", "-2e-12"), (2e-12, "holds", "2e-12"), (math.inf, "holds", "none")),
     ],
 )
 def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):

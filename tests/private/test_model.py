@@ -103,15 +103,10 @@ def test_neither_the_data_set_nor_an_earlier_batch_is_taken_for_the_batch():
 @pytest.mark.parametrize(
     "change",
     [
-        torch.zeros_like,
-        lambda x: x - x.mean(0),
-        lambda x: x + 0.1,
-        lambda x: x.flip(0),
-        lambda x: x[:1].expand(x.shape),
-        lambda x: x.t().reshape(x.shape),
-        lambda x: x.as_strided((len(x), 2), (1, 64)),
-        lambda x: x.as_strided((len(x), 9), (63, 1)),
-        lambda x: x.view(torch.int32),
+        *(torch.zeros_like, lambda x: x - x.mean(0), lambda x: x + 0.1),
+        *(lambda x: x.flip(0), lambda x: x[:1].expand(x.shape)),
+        *(lambda x: x.t().reshape(x.shape), lambda x: x.as_strided((len(x), 2), (1, 64))),
+        *(lambda x: x.as_strided((len(x), 9), (63, 1)), lambda x: x.view(torch.int32)),
     ],
 )
 def test_what_is_not_the_batch_row_by_row_is_not_taken_for_it(change):

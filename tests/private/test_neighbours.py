@@ -300,12 +300,9 @@ def test_what_nobody_can_see_from_within_is_said():
     """Pilot runs, copied budgets, restored states, settings, statistics, persons with more rows."""
     limits = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
     for words in (
-        "settings do not follow from the records",
-        "numbers computed from records beforehand",
-        "a copy of it another",
-        "one restored from a stored state",
-        "a person with several rows is not known",
-        "nor a learning rate",
+        *("settings do not follow from the records", "numbers computed from records beforehand"),
+        *("a copy of it another", "one restored from a stored state"),
+        *("a person with several rows is not known", "nor a learning rate"),
     ):
         assert words in " ".join(limits.split())
     assert "Tuning of hyperparameters: not charged" in private_of().statement()

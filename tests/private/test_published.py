@@ -141,13 +141,8 @@ def pickled_table(
 
 
 PUBLISHED = (
-    file_of_a_network,
-    file_stopped_by_released_values,
-    words_stopped_by_records,
-    standardised,
-    pickled_gan,
-    pickled_images,
-    pickled_table,
+    *(file_of_a_network, file_stopped_by_released_values, words_stopped_by_records),
+    *(standardised, pickled_gan, pickled_images, pickled_table),
 )
 
 

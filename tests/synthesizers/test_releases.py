@@ -21,12 +21,8 @@ from dpkit.synthesizers.records import checked
 
 CLASSES, SHAPE = 3, (1, 4, 5)
 EXTREMES = [
-    np.zeros(SHAPE),
-    np.ones(SHAPE),
-    np.full(SHAPE, 1e-300),
-    np.eye(20)[0].reshape(SHAPE),
-    np.eye(20)[:10].sum(0).reshape(SHAPE),
-    (np.arange(20) % 2.0).reshape(SHAPE),
+    *(np.zeros(SHAPE), np.ones(SHAPE), np.full(SHAPE, 1e-300), np.eye(20)[0].reshape(SHAPE)),
+    *(np.eye(20)[:10].sum(0).reshape(SHAPE), (np.arange(20) % 2.0).reshape(SHAPE)),
 ]
 
 

@@ -8,11 +8,8 @@ from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
 SETTING = {
     "find": "epsilon",
     "target_epsilon": 0.0,  # not read
-    "noise_multiplier": 0.9,
-    "sample_rate": 0.02,
-    "steps": 700.4,
-    "delta": 1e-6,
-    "adjacency": "add-remove",
+    **{"noise_multiplier": 0.9, "sample_rate": 0.02},
+    **{"steps": 700.4, "delta": 1e-6, "adjacency": "add-remove"},
 }
 
 

@@ -128,11 +128,8 @@ def test_circles_stay_circles():
 @pytest.mark.parametrize(
     "change",
     [
-        {"xlabel": "steps"},
-        {"ylim": (0, 20)},
-        {"xlim": (0.5, 40), "xscale": "log"},
-        {"visible": False},
-        {"position": (0.2, 0.2, 0.5, 0.5)},
+        *({"xlabel": "steps"}, {"ylim": (0, 20)}, {"xlim": (0.5, 40), "xscale": "log"}),
+        *({"visible": False}, {"position": (0.2, 0.2, 0.5, 0.5)}),
         {"yticks": [3, 7], "yticklabels": ["few", "many"]},
     ],
 )

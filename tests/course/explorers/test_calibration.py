@@ -15,13 +15,8 @@ from dpkit.privacy import Release, SampledGaussian, calibrate, pld, rdp
 EXPLORER = Accountant
 computed = partial(
     EXPLORER.compute,
-    find=NOISE,
-    target_epsilon=2.0,
-    delta=1e-5,
-    noise_multiplier=1.1,
-    sample_rate=0.02,
-    steps=500.0,
-    adjacency="add-remove",
+    **{"find": NOISE, "target_epsilon": 2.0, "delta": 1e-5, "noise_multiplier": 1.1},
+    **{"sample_rate": 0.02, "steps": 500.0, "adjacency": "add-remove"},
 )
 PLACE = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
 ONE_OF_SIX = pytest.mark.slow("one search that one relation breaks")

@@ -37,13 +37,8 @@ def explorer() -> ClaimsWall:
 
 def claim_of(name: str, **changed) -> Claim:
     values = {
-        "id": f"made_up/{name}",
-        "where": "Table <1>",
-        "says": "It is 1.",
-        "stated": 1.0,
-        "kind": "at most",
-        "compute": lambda: 2.0,
-        "explanation": "It is 2.",
+        **{"id": f"made_up/{name}", "where": "Table <1>", "says": "It is 1.", "stated": 1.0},
+        **{"kind": "at most", "compute": lambda: 2.0, "explanation": "It is 2."},
     }
     return Claim(**(values | changed))
 

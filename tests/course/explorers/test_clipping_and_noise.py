@@ -14,12 +14,8 @@ from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, 
 EXPLORER = ClippingAndNoise
 computed = partial(
     EXPLORER.compute,
-    rule="flat",
-    max_grad_norm=1.0,
-    noise_multiplier=1.1,
-    batch_size=40,
-    length=5.0,
-    angle=120.0,
+    **{"rule": "flat", "max_grad_norm": 1.0, "noise_multiplier": 1.1},
+    **{"batch_size": 40, "length": 5.0, "angle": 120.0},
 )
 
 

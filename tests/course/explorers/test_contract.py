@@ -77,13 +77,8 @@ def each(**bad: tuple[Any, ...]) -> list[tuple[Values, str]]:
 CASES = {
     "Accountant": Case(
         moves=moves(
-            noise_multiplier=1.4,
-            sample_rate=0.02,
-            steps=500.0,
-            delta=1e-6,
-            adjacency="replace-one",
-            find=calibration.NOISE,
-            target_epsilon=3.0,
+            **{"noise_multiplier": 1.4, "sample_rate": 0.02, "steps": 500.0, "delta": 1e-6},
+            **{"adjacency": "replace-one", "find": calibration.NOISE, "target_epsilon": 3.0},
         ),
         numbers=lambda f: (
             *(at_most(epsilon) for _, epsilon, _, _ in f["rows"]),
@@ -133,12 +128,8 @@ CASES = {
     ),
     "ClippingAndNoise": Case(
         moves=moves(
-            angle=10.0,
-            length=0.4,
-            batch_size=12,
-            noise_multiplier=2.0,
-            max_grad_norm=0.5,
-            rule="per group",
+            **{"angle": 10.0, "length": 0.4, "batch_size": 12},
+            **{"noise_multiplier": 2.0, "max_grad_norm": 0.5, "rule": "per group"},
         ),
         unmoved=("angle",),
         numbers=lambda f: (
@@ -184,12 +175,8 @@ CASES = {
     "PlayTheAttacker": Case(
         moves=moves(noise_multiplier=2.0, help=play_the_attacker.HELP[1], seed=3, guesses="IOP"),
         numbers=lambda f: (
-            f"{f['seen'][-1]:.2f}",
-            at_most(f["true"].epsilon),
-            f"{100 * f['chance']:.1f} %",
-            "delta 1e-5",
-            "add-remove",
-            play_the_attacker.FIXED,
+            *(f"{f['seen'][-1]:.2f}", at_most(f["true"].epsilon), f"{100 * f['chance']:.1f} %"),
+            *("delta 1e-5", "add-remove", play_the_attacker.FIXED),
         ),
         words=lambda f: (
             f"{f['seen'][-1]:.2f}",
@@ -235,14 +222,8 @@ CASES = {
     ),
     "Schedules": Case(
         moves=[
-            ("steps", 10.0),
-            ("start", 2.5),
-            ("end", 1.0),
-            ("sample_rate", 0.02),
-            ("delta", 1e-6),
-            ("kind", "step"),
-            ("drops", 2),
-            ("kind", "constant"),
+            *(("steps", 10.0), ("start", 2.5), ("end", 1.0), ("sample_rate", 0.02)),
+            *(("delta", 1e-6), ("kind", "step"), ("drops", 2), ("kind", "constant")),
         ],
         numbers=lambda f: (at_most(f["rdp"]), at_most(f["pld"]), at_least(f["lower"])),
         words=lambda f: (at_most(f["rdp"]), at_most(f["pld"]), at_least(f["lower"])),
@@ -256,12 +237,8 @@ CASES = {
     ),
     "TradeOff": Case(
         moves=moves(
-            alpha=0.3,
-            beta=0.3,
-            steps=50.0,
-            sample_rate=0.02,
-            noise_multiplier=3.0,
-            adjacency="replace-one",
+            **{"alpha": 0.3, "beta": 0.3, "steps": 50.0, "sample_rate": 0.02},
+            **{"noise_multiplier": 3.0, "adjacency": "replace-one"},
         ),
         numbers=lambda f: (
             f"at least {at_least(f['least_beta'])}",

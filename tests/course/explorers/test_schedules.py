@@ -13,13 +13,8 @@ from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 EXPLORER = Schedules
 computed = partial(
     EXPLORER.compute,
-    kind="exponential",
-    start=1.6,
-    end=0.8,
-    drops=4,
-    steps=30.0,
-    sample_rate=0.02,
-    delta=1e-5,
+    **{"kind": "exponential", "start": 1.6, "end": 0.8, "drops": 4},
+    **{"steps": 30.0, "sample_rate": 0.02, "delta": 1e-5},
 )
 
 

@@ -14,12 +14,8 @@ from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 EXPLORER = TradeOff
 computed = partial(
     EXPLORER.compute,
-    noise_multiplier=2.0,
-    sample_rate=0.01,
-    steps=1000.0,
-    adjacency="add-remove",
-    alpha=0.1,
-    beta=0.5,
+    **{"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 1000.0},
+    **{"adjacency": "add-remove", "alpha": 0.1, "beta": 0.5},
 )
 
 ALPHAS = [1e-4, 0.01, 0.1, 0.5, 1.0]
@@ -67,10 +63,7 @@ def test_verdicts_on_points():
     least = computed()["least_beta"]
     assert 0.5 < least < 0.9
     for beta, verdict in (
-        (least * (1 - 1e-9), REFUTES),
-        (least, POSSIBLE),
-        (0.89, POSSIBLE),
-        (0.91, WORSE),
+        *((least * (1 - 1e-9), REFUTES), (least, POSSIBLE), (0.89, POSSIBLE), (0.91, WORSE)),
         (1.0, REFUTES),  # finds nobody and accuses a tenth: its opposite would find all
     ):
         assert computed(beta=beta)["verdict"] == verdict

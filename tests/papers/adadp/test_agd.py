@@ -24,15 +24,9 @@ CPU = torch.device("cpu")
 SIZE = 1_437  # of the embedded digits
 SMALL = replace(
     AGD,
-    noise_multiplier=2.0,
-    least_noise_multiplier=1.0,
-    choice_noise=8.0,
-    sampling=PoissonSampling(200),
-    target_epsilon=8.0,
-    public_size=SIZE,
-    pca_noise=None,
-    widths=(784, 32, 10),
-    max_steps=40,
+    **{"noise_multiplier": 2.0, "least_noise_multiplier": 1.0, "choice_noise": 8.0},
+    **{"sampling": PoissonSampling(200), "target_epsilon": 8.0, "public_size": SIZE},
+    **{"pca_noise": None, "widths": (784, 32, 10), "max_steps": 40},
 )
 TINY = replace(SMALL, widths=(8, 6, 3), sampling=PoissonSampling(6), max_grad_norm=0.1)
 

@@ -20,14 +20,9 @@ from dpkit.training import Data, Sgd, generator_on, train
 CPU = torch.device("cpu")
 TINY = replace(
     ADADP,
-    noise=Flat(0.1),
-    noise_multiplier=1.0,
-    sampling=PoissonSampling(6),
-    optimizer=Sgd(Constant(0.5)),
-    widths=(8, 6, 3),
-    pca_noise=None,
-    target_epsilon=1e3,
-    max_steps=20,
+    **{"noise": Flat(0.1), "noise_multiplier": 1.0, "sampling": PoissonSampling(6)},
+    **{"optimizer": Sgd(Constant(0.5)), "widths": (8, 6, 3), "pca_noise": None},
+    **{"target_epsilon": 1e3, "max_steps": 20},
 )
 NOISES = {
     "flat": Flat(0.1),

@@ -20,12 +20,8 @@ from dpkit.training.optimizers import Sgd
 
 CPU = torch.device("cpu")
 SMALL = {
-    "image_shape": (1, 9, 9),
-    "critic_channels": (2, 3, 4),
-    "generator_channels": (3, 2, 2),
-    "latent_size": 3,
-    "warm_start": 2,
-    "critic_optimizer": Sgd(Constant(1.0)),
+    **{"image_shape": (1, 9, 9), "critic_channels": (2, 3, 4), "generator_channels": (3, 2, 2)},
+    **{"latent_size": 3, "warm_start": 2, "critic_optimizer": Sgd(Constant(1.0))},
 }
 SLOW = Sgd(Constant(1e-3))
 

@@ -39,10 +39,7 @@ from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
 SMALL: dict[str, Any] = {
-    "network": Mlp(4),
-    "latent_size": 3,
-    "iterations": 6,
-    "discriminator_steps": 2,
+    **{"network": Mlp(4), "latent_size": 3, "iterations": 6, "discriminator_steps": 2}
 }
 REPAIRED = replace(
     SETTINGS,

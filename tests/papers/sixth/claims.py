@@ -15,12 +15,8 @@ def spent() -> float:
 
 CLAIMS = (
     Claim(
-        id="sixth/epsilon",
-        where="abstract",
-        says="training costs epsilon 4",
-        stated=SETTINGS.target_epsilon,
-        kind="at most",
-        compute=spent,
+        **{"id": "sixth/epsilon", "where": "abstract", "says": "training costs epsilon 4"},
+        **{"stated": SETTINGS.target_epsilon, "kind": "at most", "compute": spent},
         explanation="40 steps of Poisson batches, by RDP.",
     ),
 )

@@ -11,12 +11,8 @@ from dpkit.privacy.mechanisms import Gaussian
 from dpkit.synthesizers.warm_gan.settings import calibrated, ceiling, signal
 
 GIVEN = {
-    "delta": 1e-5,
-    "public_size": 60_000,
-    "classes": 10,
-    "shape": (1, 8, 8),
-    "steps": 40,
-    "batch_size": 2048,
+    **{"delta": 1e-5, "public_size": 60_000, "classes": 10},
+    **{"shape": (1, 8, 8), "steps": 40, "batch_size": 2048},
 }
 BAD = {"copies": 0, "shift": -1, "loss": "wasserstein", "n_critic": 41, "generator_batch": 0}
 BAD |= {"generator_decay": float("nan"), "hidden": 0, "target_epsilon": float("nan")}
