@@ -5,18 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dpkit.privacy import (
-    Gaussian,
-    RandomizedResponse,
-    Release,
-    SampledGaussian,
-    calibrate,
-    parallel,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Release, SampledGaussian, calibrate, parallel, pld, rdp
 from dpkit.privacy.accountants.pld import large
-from dpkit.privacy.mechanisms import BallsAndBinsGaussian, Unsupported
+from dpkit.privacy.mechanisms import BallsAndBinsGaussian, Gaussian, RandomizedResponse, Unsupported
 
 # q, noise, steps, delta
 CASES = [(0.01, 1.1, 10_000, 1e-5), (0.01, 0.5, 1_000, 1e-5), (64 / 60_000, 1.0, 60_000, 1e-5)]

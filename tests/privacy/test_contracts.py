@@ -10,27 +10,22 @@ import numpy as np
 import pytest
 from truths import dataclasses_with
 
-from dpkit.privacy import (
-    Gaussian,
-    Mechanism,
-    NoGuarantee,
-    Release,
-    SampledGaussian,
-    Unsupported,
-    divergence,
-    rdp,
-)
+from dpkit.privacy import Release, divergence, rdp
 from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.divergence import LogDensity
 from dpkit.privacy.ledger import Parallel
+from dpkit.privacy.mechanisms import (
+    Gaussian,
+    GroupedGaussian,
+    Mechanism,
+    NoGuarantee,
+    SampledGaussian,
+    Unsupported,
+)
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.sampled_gaussian import (
-    DiagonalGaussian,
-    GroupedGaussian,
-    GroupSampledGaussian,
-)
+from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import Assuming

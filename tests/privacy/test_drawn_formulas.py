@@ -8,19 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpkit.privacy import (
-    BallsAndBinsGaussian,
-    Gaussian,
-    Release,
-    SampledGaussian,
-    TruncatedPoissonGaussian,
-    as_drawn,
-    gdp,
-    pld,
-    rdp,
-    shuffled,
-)
-from dpkit.privacy.mechanisms import lognormal_sums
+from dpkit.privacy import Gaussian, Release, SampledGaussian, as_drawn, gdp, pld, rdp, shuffled
+from dpkit.privacy.mechanisms import BallsAndBinsGaussian, TruncatedPoissonGaussian, lognormal_sums
 from dpkit.privacy.mechanisms.balls_and_bins import _cumulants, _moments, _reversed
 from dpkit.privacy.sampling import ShuffledBatches, TruncatedPoisson, mechanism
 

@@ -7,11 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 from dpkit.privacy import Gaussian, SampledGaussian
-from dpkit.privacy.mechanisms.sampled_gaussian import (
-    DiagonalGaussian,
-    GroupedGaussian,
-    effective_noise,
-)
+from dpkit.privacy.mechanisms import DiagonalGaussian, GroupedGaussian, effective_noise
 
 NOISES = (0.8, 3.0, 1.5)
 ORDERS = [1.5, 2.0, 7.0]

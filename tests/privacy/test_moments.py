@@ -7,21 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dpkit.privacy import (
-    DiscreteGaussian,
-    Gaussian,
-    GroupedGaussian,
-    Laplace,
-    NoGuarantee,
-    RandomizedResponse,
-    Release,
-    SampledGaussian,
-    Unsupported,
-    moments,
-    parallel,
-    rdp,
-)
-from dpkit.privacy.ledger import FIXED
+from dpkit.privacy import Laplace, NoGuarantee, SampledGaussian, Unsupported, moments, rdp
+from dpkit.privacy.ledger import FIXED, Release, parallel
+from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, GroupedGaussian, RandomizedResponse
 
 LAMBDAS = np.arange(1.0, 33.0)
 SOME = np.array([1, 5, 13, 32])  # lambdas that the oracle integrates

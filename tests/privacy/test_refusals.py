@@ -10,37 +10,19 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dpkit.privacy import (
-    BallsAndBinsGaussian,
-    DiagonalGaussian,
-    DiscreteGaussian,
-    Gaussian,
-    GroupedGaussian,
-    GroupSampledGaussian,
-    Laplace,
-    NoGuarantee,
-    RandomizedResponse,
-    Release,
-    SampledGaussian,
-    TruncatedPoissonGaussian,
-    Unsupported,
-    WithoutReplacementGaussian,
-    as_drawn,
-    calibrate,
-    composition,
-    gdp,
-    groups,
-    moments,
-    parallel,
-    pld,
-    rdp,
-    tradeoff,
-)
+from dpkit.privacy import SampledGaussian, Unsupported, as_drawn, calibrate, groups, tradeoff
+from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.accountants.filters import RenyiFilter, best_order, budget
 from dpkit.privacy.best_of import NumberOfRuns, best_of
-from dpkit.privacy.mechanisms import GaussianDp
+from dpkit.privacy.ledger import Release, parallel
+from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, GaussianDp, GroupedGaussian
+from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.mechanisms.discrete_gaussian import bernoulli_exp, discrete_laplace, sample
-from dpkit.privacy.mechanisms.without_replacement import printed_bound
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupSampledGaussian
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian, printed_bound
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     FixedSizeBatches,

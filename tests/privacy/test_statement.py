@@ -4,16 +4,8 @@ import math
 
 import pytest
 
-from dpkit.privacy import (
-    Gaussian,
-    GroupedGaussian,
-    Ledger,
-    Release,
-    SampledGaussian,
-    gdp,
-    rdp,
-    statement,
-)
+from dpkit.privacy import Gaussian, GroupedGaussian, Ledger, Release, SampledGaussian, statement
+from dpkit.privacy.accountants import gdp, rdp
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, ShuffledBatches, mechanism
 
 STEPS = [Release(SampledGaussian(1.1, 0.01), 1000)]

@@ -8,19 +8,8 @@ from truths import dataclasses_with
 
 import dpkit.privacy
 from dpkit import __main__ as command_line
-from dpkit.privacy import (
-    Guarantee,
-    Release,
-    SampledGaussian,
-    Unsupported,
-    composition,
-    gdp,
-    moments,
-    pld,
-    rdp,
-    sampling,
-    supports,
-)
+from dpkit.privacy import Guarantee, Release, SampledGaussian, Unsupported, sampling, supports
+from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
 from dpkit.privacy.supports import SupportRow

@@ -8,17 +8,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from dpkit.privacy import (
-    Gaussian,
-    NoGuarantee,
-    Release,
-    SampledGaussian,
-    gdp,
-    moments,
-    pld,
-    rdp,
-    tradeoff,
-)
+from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, tradeoff
+from dpkit.privacy.accountants import gdp, moments, pld, rdp
 
 ALPHAS = np.array([0.0, 1e-12, 1e-3, 0.05, 0.3, 0.5, 0.77, 0.95, 0.999, 1.0])
 EPSILONS = np.geomspace(1e-3, 30, 60)

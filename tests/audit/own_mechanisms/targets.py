@@ -11,23 +11,13 @@ from typing import Any
 
 from dpkit.audit import bounds
 from dpkit.papers.targets.target import Target
+from dpkit.privacy import DiagonalGaussian, DiscreteGaussian, Gaussian, Laplace, SampledGaussian
 from dpkit.privacy.accountants import pld, rdp
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Ledger, Parallel, Release, Releases, parallel
-from dpkit.privacy.mechanisms import (
-    Adjacency,
-    DiagonalGaussian,
-    DiscreteGaussian,
-    Gaussian,
-    GroupedGaussian,
-    Laplace,
-    Mechanism,
-    NoGuarantee,
-    RandomizedResponse,
-    SampledGaussian,
-    WithoutReplacementGaussian,
-)
+from dpkit.privacy.mechanisms import GroupedGaussian, RandomizedResponse, WithoutReplacementGaussian
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
+from dpkit.privacy.mechanisms.base import Adjacency, Mechanism, NoGuarantee
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from own_mechanisms import worlds as seen

@@ -9,18 +9,8 @@ import pytest
 from refusals import refused
 
 from dpkit.papers.rdp_gan.schedule_calibration import initial_noise, iterations_within
-from dpkit.privacy import (
-    Gaussian,
-    Guarantee,
-    NoGuarantee,
-    Release,
-    SampledGaussian,
-    composition,
-    gdp,
-    moments,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Gaussian, Guarantee, NoGuarantee, Release, SampledGaussian
+from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear, StepDecay, TimeDecay
 
 NAN, INF = float("nan"), float("inf")

@@ -18,16 +18,8 @@ from dpkit.papers.claims import check, outcome
 from dpkit.papers.small_images import adam, claims, prior_work
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
 from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE
-from dpkit.privacy import (
-    Gaussian,
-    Release,
-    SampledGaussian,
-    as_drawn,
-    divergence,
-    pld,
-    rdp,
-    shuffled,
-)
+from dpkit.privacy import Gaussian, Release, SampledGaussian, as_drawn, divergence, shuffled
+from dpkit.privacy.accountants import pld, rdp
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
 

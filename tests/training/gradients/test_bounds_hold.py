@@ -11,14 +11,8 @@ from torch import nn
 
 from dpkit.papers.adadp.noise_shapes import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping
-from dpkit.training.gradients import (
-    MixesExamples,
-    UnsupportedLayer,
-    clipped_sum,
-    functional,
-    gradient_penalty,
-    per_example,
-)
+from dpkit.training.gradients import MixesExamples, UnsupportedLayer, functional, gradient_penalty
+from dpkit.training.gradients.ghost_clipping import clipped_sum, per_example
 from dpkit.training.networks import called_real
 
 pytestmark = pytest.mark.torch

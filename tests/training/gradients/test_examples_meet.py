@@ -9,15 +9,8 @@ from per_example_tests import Calls, alone, normal, norms_of, penalty, squares
 from torch import nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, cross_entropy, softplus
 
-from dpkit.training.gradients import (
-    Gradients,
-    MixesExamples,
-    UnsupportedLayer,
-    capture,
-    gradient_penalty,
-    independence,
-    per_example,
-)
+from dpkit.training.gradients import MixesExamples, UnsupportedLayer, gradient_penalty, independence
+from dpkit.training.gradients.ghost_clipping import Gradients, capture, per_example
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:.*torch.func")]
 

@@ -12,15 +12,8 @@ from per_example_tests import Calls, alone, filled, normal, norms_of
 from torch import nn
 
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped
-from dpkit.training.gradients import (
-    MixesExamples,
-    UnsupportedLayer,
-    capture,
-    functional,
-    layers,
-    paired,
-    per_example,
-)
+from dpkit.training.gradients import MixesExamples, UnsupportedLayer, functional, layers
+from dpkit.training.gradients.ghost_clipping import capture, paired, per_example
 
 pytestmark = pytest.mark.torch
 
