@@ -93,14 +93,14 @@ def batch(trap: Trap, place: int) -> Tensor:
 
 
 class Layer(nn.Module):
-    """A layer of one formula."""
+    """A layer of one formula, and of layers that it takes beside its input."""
 
-    def __init__(self, formula: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, formula: Callable[..., Tensor], *parts: nn.Module) -> None:
         super().__init__()
-        self.formula = formula
+        self.formula, self.parts = formula, nn.ModuleList(parts)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.formula(x)
+        return self.formula(x, *self.parts)
 
 
 def with_deviation(x: Tensor) -> Tensor:
@@ -120,26 +120,14 @@ class Centred(nn.Module):
         return x - self.mean
 
 
-class Tied(nn.Module):
+def tied(x: Tensor, encoder: Any) -> Tensor:
     """What an autoencoder misses, whose decoder is its encoder's weight, transposed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.encoder = nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.linear(self.encoder(x).tanh(), self.encoder.weight.T) - x
+    return functional.linear(encoder(x).tanh(), encoder.weight.T) - x
 
 
-class UsedTwice(nn.Module):
+def used_twice(x: Tensor, layer: Any) -> Tensor:
     """A layer's weight in a second place: here as a gate."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(WIDTH, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x) * (x * self.layer.weight.sigmoid()).sum(1, keepdim=True)
+    return layer(x) * (x * layer.weight.sigmoid()).sum(1, keepdim=True)
 
 
 def body(*first: nn.Module, wide: int = WIDTH) -> nn.Module:
@@ -201,11 +189,16 @@ TRAPS = (
     Trap(
         "Tied weights",
         "an autoencoder that decodes by `F.linear` with its encoder's weight",
-        Tied,
+        lambda: Layer(tied, nn.Linear(WIDTH, WIDTH)),
         lambda out: out.square().sum(1),
         alone=True,
     ),
-    Trap("A weight used twice", "a layer's weight is also a gate", UsedTwice, alone=True),
+    Trap(
+        "A weight used twice",
+        "a layer's weight is also a gate",
+        lambda: Layer(used_twice, nn.Linear(WIDTH, 1)),
+        alone=True,
+    ),
     Trap(
         "A gradient penalty",
         "WGAN-GP's, a backward pass through a backward pass",

@@ -16,6 +16,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from per_example_tests import Calls
 from safetensors import safe_open
 from small_networks import FLAT, Generator, X, Y, begun, classifier, each, gan_of, private_of, run
 from torch import nn
@@ -30,10 +31,9 @@ from dpkit.training import seeded
 from dpkit.training.gradients import independence
 from dpkit.training.gradients.independence import ReadsData
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:.*torch.func")]
 
 WEIGHTS = {label: 1 + label / 10 for label in range(10)}  # no other label has one
-FINITE = pytest.mark.filterwarnings("ignore:.*torch.func")
 
 
 # Which batch
@@ -124,7 +124,6 @@ def leaks(net, x_all):
 
 
 @pytest.mark.parametrize("form", leaks(None, FLAT))
-@FINITE
 def test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged(form):
     net, private, x, y = begun()
     with pytest.raises(ReadsData, match=r"the loss reads the data set.*\(NoisyStandardised"):
@@ -142,7 +141,6 @@ def test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged(f
     ],
     ids=["Subset", "random_split", "ConcatDataset", "DataLoader"],
 )
-@FINITE
 def test_a_loss_that_reads_what_a_data_set_was_made_of_is_refused(wrap, size):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="of the DataLoader")
@@ -195,7 +193,6 @@ def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
     ],
     ids=["its shape", "zeros of its shape", "public rows of one array", "weights by name"],
 )
-@FINITE
 def test_a_loss_that_reads_no_private_record_runs(loss):
     net = classifier()
     assert run(private_of(net, FLAT[100:], Y[100:]), loss(net)).steps_done == 4
@@ -228,7 +225,6 @@ class Vectors(Dataset):
         return self.rows[i], self.labels[i]
 
 
-@FINITE
 def test_public_numbers_that_a_data_set_holds_may_be_read():
     data, net = Vectors(), classifier()
     private = private_of(net, data, transform=lambda x: x - data.mean)
@@ -248,7 +244,6 @@ class Factors(nn.Module):
         return x @ self.factor_u @ self.factor_v
 
 
-@FINITE
 def test_weights_that_are_named_as_vectors_of_a_spectral_norm_are_looked_at():
     net = Factors()
     private = run(private_of(net), steps=1)
@@ -258,7 +253,6 @@ def test_weights_that_are_named_as_vectors_of_a_spectral_norm_are_looked_at():
         run(private)
 
 
-@FINITE
 def test_an_embedding_with_sparse_gradients_is_trained():
     net = nn.Sequential(nn.Embedding(17, 3, sparse=True), nn.Flatten(), nn.Linear(192, 10))
     sparse = torch.optim.SGD(net.parameters(), 0.1)
@@ -301,7 +295,6 @@ def test_each_column_of_labels_is_looked_at(tmp_path):
     assert budget.share_spent() == 0
 
 
-@FINITE
 def test_neighbouring_rows_and_columns_of_one_array_are_others():
     """A split by every other row, and public columns of the same table."""
     net = classifier()
@@ -413,7 +406,6 @@ def test_runs_that_stopped_at_different_steps_publish_the_same_words(tmp_path):
 
 @pytest.mark.parametrize("form", [parametrizations.spectral_norm, by_hook])
 @pytest.mark.filterwarnings("ignore:.*spectral_norm.* is deprecated")
-@FINITE
 def test_the_vectors_of_a_spectral_norm_do_not_tell_an_empty_batch_from_another(form):
     kept = []
     for seed, empty in ((0, True), (1, False)):  # of the sizes of their first batches
@@ -581,7 +573,6 @@ def test_a_run_that_could_not_start_leaves_the_budget_as_it_was(mistake, tmp_pat
     assert budget.share_spent() == pytest.approx(2 * share)
 
 
-@FINITE
 def test_parameters_of_no_dimension_are_trained_and_ignored_labels_are_no_mistake():
     labels = Y.clone()
     labels[::7] = -100  # what cross_entropy leaves out
@@ -664,7 +655,6 @@ def test_looking_at_other_labels_leaves_the_batch_and_its_graphs_as_they_were():
 
 @pytest.mark.parametrize("loss", ["wasserstein", "hinge", "bce"])
 @pytest.mark.parametrize("kind", [torch.int64, torch.int16, torch.uint8])
-@FINITE
 def test_whole_numbers_are_trained_on_beside_what_a_generator_makes(loss, kind, tmp_path):
     rows = torch.randint(0, 5, (200, 8), generator=torch.Generator().manual_seed(0)).to(kind)
     budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
@@ -674,15 +664,11 @@ def test_whole_numbers_are_trained_on_beside_what_a_generator_makes(loss, kind, 
     assert gan.sample(2).is_floating_point()
 
 
-class NoGradient(nn.Module):
+class NoGradient(Generator):
     """A generator whose backward pass fails."""
 
-    def __init__(self):
-        super().__init__()
-        self.body = Generator()
-
     def forward(self, z, y):
-        out = self.body(z, y)
+        out = super().forward(z, y)
         if self.training:
             out.exp_()
             out = out.tanh().exp().add_(out.exp_())
@@ -702,22 +688,16 @@ def test_networks_that_cannot_be_trained_leave_the_budget_as_it_was(tmp_path):
 # Records that are not finite
 
 
-class Divides(nn.Module):
+def divides():
     """1 / x_0 of a row: infinite where that is 0, and so is its gradient."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Linear(3, 2)
-
-    def forward(self, x):
-        return self.body(x / x[:, :1])
+    return Calls(lambda parts, x: parts[0](x / x[:, :1]), nn.Linear(3, 2))
 
 
 @pytest.mark.parametrize(
     ("record", "net", "transform"),
     [
-        ((0.0, 1.0, 1.0), Divides, None),
-        ((1e-30, 1.0, 1.0), Divides, None),
+        ((0.0, 1.0, 1.0), divides, None),
+        ((1e-30, 1.0, 1.0), divides, None),
         # nan is not equal to nan, but the batch is what was drawn
         ((0.0, 0.0, 0.0), partial(nn.Linear, 3, 2), lambda x: x / x.sum(1, keepdim=True)),
     ],
