@@ -8,15 +8,7 @@ import pytest
 import dpkit.privacy
 from dpkit.papers.dpgan.grouping import biases_together, clusters, group_bounds, mean_norm_bounds
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, clipping, divergence
-from dpkit.privacy.clipping import (
-    FlatClipping,
-    GroupClipping,
-    PerCoordinateClipping,
-    PerTensorClipping,
-    RealFakeApart,
-    RealFakeSummed,
-    Unclipped,
-)
+from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping, Unclipped
 from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
     NoiseOverSqrtBatch,
@@ -25,7 +17,7 @@ from dpkit.privacy.wrong_clipping import (
 )
 
 ADJACENCIES = ("add-remove", "replace-one")
-GROUPED = GroupClipping((0.5, 2.0), groups=(1, 0, 0, 1))
+GROUPED = clipping.GroupClipping((0.5, 2.0), groups=(1, 0, 0, 1))
 AT_BOUND = TensorsClippedAtGroupBound(GROUPED.bounds, GROUPED.groups)
 NORMS = np.array([[0.0, 3.0, 0.3], [0.0, 4.0, 0.4]])  # (tensors, batch)
 BOUNDS = (np.array([12.0, 6.0]), np.array([[0.1], [0.0], [2.0]]))
@@ -53,11 +45,11 @@ def test_per_tensor_clipping_bounds_each_tensor_and_not_the_whole():
     [
         (FlatClipping(1.1), 1.1),
         (PerTensorClipping(1.1, tensors=4), 2.2),
-        (RealFakeApart(FlatClipping(1.1), FlatClipping(5.0), False), 1.1),
-        (RealFakeApart(PerTensorClipping(1.1, 4), PerTensorClipping(1.1, 4), True), 4.4),
-        (RealFakeSummed(PerTensorClipping(1.1, 4), True), 2.2),
+        (clipping.RealFakeApart(FlatClipping(1.1), FlatClipping(5.0), False), 1.1),
+        (clipping.RealFakeApart(PerTensorClipping(1.1, 4), PerTensorClipping(1.1, 4), True), 4.4),
+        (clipping.RealFakeSummed(PerTensorClipping(1.1, 4), True), 2.2),
         (Unclipped(), math.inf),
-        (GroupClipping((3.0, 4.0), (0, 1, 0)), 5.0),
+        (clipping.GroupClipping((3.0, 4.0), (0, 1, 0)), 5.0),
         (PerCoordinateClipping((np.array([2.0, 4.0]), np.array([[5.0, 2.0]]))), 7.0),
     ],
 )
@@ -138,7 +130,7 @@ def test_a_group_with_noise_in_proportion_is_priced_by_what_a_record_moves():
     ],
 )
 def test_groups_that_do_not_fit_are_refused(bounds, groups, words):
-    for rule in (GroupClipping, TensorsClippedAtGroupBound):
+    for rule in (clipping.GroupClipping, TensorsClippedAtGroupBound):
         with pytest.raises(ValueError, match=words):
             rule(bounds, groups)
     with pytest.raises(ValueError, match="network's 2 tensors, got one for 4"):
@@ -290,7 +282,7 @@ def test_clusters_merge_the_most_similar_bounds(bounds, count, groups):
     merged = group_bounds(bounds, groups)
     assert len(merged) == count
     apart = math.sqrt(sum(bound**2 for bound in bounds))
-    assert GroupClipping(merged, groups).sensitivity("add-remove") == pytest.approx(apart)
+    assert clipping.GroupClipping(merged, groups).sensitivity("add-remove") == pytest.approx(apart)
 
 
 def test_biases_go_together_and_bad_clusters_are_refused():

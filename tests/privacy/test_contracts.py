@@ -10,18 +10,11 @@ import numpy as np
 import pytest
 from truths import dataclasses_with
 
-from dpkit.privacy import Release, divergence, rdp
+from dpkit.privacy import Release, divergence, mechanisms, rdp
 from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.divergence import LogDensity
 from dpkit.privacy.ledger import Parallel
-from dpkit.privacy.mechanisms import (
-    Gaussian,
-    GroupedGaussian,
-    Mechanism,
-    NoGuarantee,
-    SampledGaussian,
-    Unsupported,
-)
+from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, NoGuarantee, SampledGaussian
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
@@ -65,8 +58,8 @@ class Sums(NamedTuple):
 class Case(NamedTuple):
     """A mechanism, the same with more noise, and the pair it prices (None: an upper bound)."""
 
-    mechanism: Mechanism
-    noisier: Mechanism
+    mechanism: mechanisms.Mechanism
+    noisier: mechanisms.Mechanism
     pair: Lines | Sums | None = None
 
 
@@ -165,7 +158,7 @@ def test_prices_are_known_or_unsupported_in_one_sentence(case: Case):
     }
     for price, call in calls.items():
         if (type(case.mechanism), price) in UNKNOWN:
-            with pytest.raises(Unsupported, match=r"^[^.]{20,}[^.]$"):
+            with pytest.raises(mechanisms.Unsupported, match=r"^[^.]{20,}[^.]$"):
                 call()
         else:
             call()

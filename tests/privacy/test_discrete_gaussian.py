@@ -13,13 +13,7 @@ from truths import renyi_divergence
 
 from dpkit.privacy import Gaussian
 from dpkit.privacy.mechanisms import discrete_gaussian
-from dpkit.privacy.mechanisms.discrete_gaussian import (
-    DiscreteGaussian,
-    bernoulli_exp,
-    discrete_laplace,
-    sample,
-    secure_source,
-)
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian, bernoulli_exp, sample
 
 CASES = [(0.05, 1, "add-remove"), (0.3, 1, "replace-one"), (0.5, 3, "add-remove")]
 CASES += [(1.0, 1, "add-remove"), (2.9, 1, "replace-one"), (5.0, 2, "add-remove")]
@@ -193,7 +187,7 @@ def test_the_coin_of_exp_has_its_probability(numerator: int, denominator: int):
 def test_discrete_laplace_and_the_sample_have_the_laws_that_are_priced():
     rng = random.Random(6)
     for scale in (1, 3):
-        draws = [discrete_laplace(scale, rng=rng) for _ in range(20_000)]
+        draws = [discrete_gaussian.discrete_laplace(scale, rng=rng) for _ in range(20_000)]
         law = [math.tanh(0.5 / scale) * math.exp(-abs(x) / scale) for x in range(-60, 61)]
         assert chi_square(draws, law, 4 * scale) > 1e-7  # tanh: (1 - e^(-1/t)) / (1 + e^(-1/t))
     for variance in (Fraction(1, 3), 1, Fraction(7, 2), 40):
@@ -206,8 +200,8 @@ def test_discrete_laplace_and_the_sample_have_the_laws_that_are_priced():
 def test_the_sampler_takes_the_mechanisms_own_variance():
     mechanism = DiscreteGaussian(0.1, 3)
     assert mechanism.variance == (Fraction(0.1) * 3) ** 2  # of the float, to the last bit
-    assert len(sample(5, variance=mechanism.variance, rng=secure_source())) == 5
-    assert sample(0, variance=1, rng=secure_source()) == []
+    assert len(sample(5, variance=mechanism.variance, rng=discrete_gaussian.secure_source())) == 5
+    assert sample(0, variance=1, rng=discrete_gaussian.secure_source()) == []
     big = sample(200, variance=10**30, rng=random.Random(8))
     # one in 200 beyond 6.5 deviations has probability 2e-8; two alike, 2e-11
     assert max(map(abs, big)) < 6.5e15

@@ -5,16 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpkit.privacy import Release, SampledGaussian
-from dpkit.privacy.schedules import (
-    Constant,
-    ExponentialDecay,
-    Linear,
-    StepDecay,
-    TimeDecay,
-    noise_ledger,
-    values,
-)
+from dpkit.privacy import Release, SampledGaussian, schedules
+from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear, noise_ledger, values
 
 NAN, INF = float("nan"), float("inf")
 STEPS = np.arange(40)
@@ -26,8 +18,8 @@ STEPS = np.arange(40)
         (Constant(3.0), np.full(40, 3.0)),
         (Linear(1.0, 0.5, over=10), np.maximum(1 - STEPS / 20, 0.5)),
         (ExponentialDecay(2.0, 0.1), 2 * np.exp(-STEPS / 10)),
-        (TimeDecay(2.0, 0.5), 2 / (1 + STEPS / 2)),
-        (StepDecay(8.0, 0.5, every=10), np.repeat([8.0, 4.0, 2.0, 1.0], 10)),
+        (schedules.TimeDecay(2.0, 0.5), 2 / (1 + STEPS / 2)),
+        (schedules.StepDecay(8.0, 0.5, every=10), np.repeat([8.0, 4.0, 2.0, 1.0], 10)),
     ],
     ids=lambda value: repr(value)[:20],
 )

@@ -11,15 +11,8 @@ from scipy.sparse import csr_array, csr_matrix
 from torch.utils.data import ChainDataset, DataLoader, Dataset, Subset, TensorDataset
 
 from dpkit import datasets
-from dpkit.private.data import (
-    checksum,
-    data_for,
-    examples,
-    labels_for,
-    signed,
-    tensors,
-    warn_of_range,
-)
+from dpkit.private import data as data_module
+from dpkit.private.data import checksum, data_for, examples, signed, tensors, warn_of_range
 
 X, Y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 1, 0], dtype=np.int32)
 X4, Y4 = torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)
@@ -207,7 +200,7 @@ test_labels_that_do_not_fit_the_classes_are_refused = refused(
     (2, torch.tensor([[0], [1]]), "must be integers"),
     (2, torch.tensor([0, 2]), "must lie in"),
     (2, torch.tensor([-1, 1]), "must lie in"),
-    call=lambda classes, y: labels_for(
+    call=lambda classes, y: data_module.labels_for(
         classes, 2, (torch.zeros(2, 3), *([] if y is None else [y]))
     ),
 )

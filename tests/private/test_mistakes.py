@@ -7,22 +7,10 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 import pytest
+import small_networks
 import torch
 from refusals import refused
-from small_networks import (
-    FLAT,
-    Critic,
-    Generator,
-    X,
-    Y,
-    begun,
-    classifier,
-    each,
-    gan_of,
-    pair,
-    private_of,
-    run,
-)
+from small_networks import Critic, Generator, X, Y, begun, classifier, each, gan_of, private_of, run
 from torch import nn
 from torch.nn.functional import cross_entropy, one_hot
 
@@ -141,7 +129,7 @@ test_networks_that_are_not_trained_here = refused(
         (lambda net: lambda x, y: classifier()(x).sum(1), "must depend on the parameters"),
         (lambda net: lambda x, y: net(x).detach().sum(1), "must depend on the parameters"),
         (lambda net: lambda x, y: (net(x) - net(x).mean(0)).square().sum(1), "example|alone"),
-        (lambda net: cross_entropy(net(FLAT), Y), "function of rows"),
+        (lambda net: cross_entropy(net(small_networks.FLAT), Y), "function of rows"),
     ],
 )
 def test_losses_that_are_not_one_number_a_row_computed_from_it(loss, words):
@@ -154,7 +142,7 @@ def test_losses_that_are_not_one_number_a_row_computed_from_it(loss, words):
 
 def test_rows_that_are_no_tensors_or_come_before_the_loop():
     with pytest.raises(RuntimeError, match="no batch was drawn"):
-        private_of(net := classifier()).step(each(net), FLAT, Y)
+        private_of(net := classifier()).step(each(net), small_networks.FLAT, Y)
     net, private, x, y = begun()
     with pytest.raises(TypeError, match="got ndarray"):
         private.step(each(net), x.numpy(), y)
@@ -183,15 +171,15 @@ def counted(classes):
 
 
 test_gans_that_cannot_be_trained = refused(
-    (lambda: gan_of(*reversed(pair())), "swapped"),
+    (lambda: gan_of(*reversed(small_networks.pair())), "swapped"),
     (lambda: gan_of(latent_size=17), "latents of shape"),
     (lambda: gan_of(latent_size=0), "latent_size"),
     (lambda: gan_of(Generator(classes=9), Critic()), "set latent_size and classes"),
     (lambda: gan_of(classes=9), "must lie in 0..8"),
     (lambda: gan_of(classes=None), "classes is None"),
     (lambda: gan_of(Generator(), nn.Sequential(nn.Flatten(), nn.Linear(64, 2))), "critic"),
-    (lambda: gan_of(pair()[0], pair()[0]), "critic: BatchNorm1d"),
-    (lambda: gan_of(*[pair()[1]] * 2), "two networks"),
+    (lambda: gan_of(small_networks.pair()[0], small_networks.pair()[0]), "critic: BatchNorm1d"),
+    (lambda: gan_of(*[small_networks.pair()[1]] * 2), "two networks"),
     (lambda: gan_of("generator", Critic()), "generator must be"),
     (lambda: gan_of(classes=[0, 1]), "classes must be an integer"),
     *(
@@ -223,15 +211,13 @@ test_gans_that_cannot_be_trained = refused(
 )
 
 
-class Probability(nn.Module):
+class Probability(Critic):
     """A critic whose sigmoid is no layer."""
 
-    def __init__(self):
-        super().__init__()
-        self.critic = Critic()
+    piecewise_linear = False
 
-    def forward(self, images, labels):
-        return torch.sigmoid(self.critic(images, labels)).squeeze(1)
+    def forward(self, images, labels=None):
+        return torch.sigmoid(super().forward(images, labels)).squeeze(1)
 
 
 def test_a_critic_of_probabilities_where_the_loss_takes_logits():
@@ -257,7 +243,7 @@ def test_labels_that_there_are_none_of(labels):
 
 def test_data_of_another_shape_than_the_generator_makes():
     with pytest.raises(ValueError, match="an example of the data is"):
-        gan_of().fit(FLAT, Y, steps=6)
+        gan_of().fit(small_networks.FLAT, Y, steps=6)
     with pytest.raises(ValueError, match=r"x.permute\(0, 3, 1, 2\) puts.*channels first"):
         gan_of().fit(X.permute(0, 2, 3, 1), Y, steps=6)
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 10))

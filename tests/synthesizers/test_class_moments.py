@@ -13,14 +13,7 @@ from scipy import stats
 
 from dpkit.datasets import digits
 from dpkit.synthesizers import class_moments
-from dpkit.synthesizers.class_moments import (
-    MomentsSettings,
-    clipped,
-    cosines,
-    fit,
-    partition,
-    settings_for,
-)
+from dpkit.synthesizers.class_moments import MomentsSettings, clipped, cosines, fit, settings_for
 
 SHAPE = (1, 6, 5)
 SETTINGS = MomentsSettings(3, SHAPE, 0.5, clip_norm=4.0, frequencies=3)
@@ -104,7 +97,7 @@ def test_a_records_component_depends_on_that_record_alone():
     """Alone, among others and in another order; centres are public by then."""
     images, labels = made_up(200)
     rows = images.reshape(200, -1)
-    near = partition(list(rng(1).random((3, 30))), [np.eye(30) * 0.3] * 3, 4)
+    near = class_moments.partition(list(rng(1).random((3, 30))), [np.eye(30) * 0.3] * 3, 4)
     whole = near(rows, labels)
     assert set(whole) == {0, 1, 2, 3}
     alone = [int(near(rows[[i]], labels[[i]])[0]) for i in range(200)]

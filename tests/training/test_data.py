@@ -106,13 +106,9 @@ def test_what_a_transform_makes_infinite_is_refused():
 @pytest.mark.parametrize(
     "mixing",
     [
-        lambda x: x - x.mean(0),
-        lambda x: x / x.abs().max(),
-        lambda x: x - x[:1],
-        lambda x: x.roll(1, 0),
-        lambda x: torch.sub(x, x.mean(0), out=OWN[: len(x)]),
-        lambda x: x / len(x),
-        lambda x: (x - x.min()) / (x.max() - x.min()),
+        *(lambda x: x - x.mean(0), lambda x: x / x.abs().max(), lambda x: x - x[:1]),
+        *(lambda x: x.roll(1, 0), lambda x: torch.sub(x, x.mean(0), out=OWN[: len(x)])),
+        *(lambda x: x / len(x), lambda x: (x - x.min()) / (x.max() - x.min())),
         lambda x: torch.from_numpy(np.random.default_rng().random(x.shape)),
     ],
 )

@@ -20,16 +20,9 @@ from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.base import Adjacency, Mechanism, NoGuarantee
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
+from own_mechanisms import attacks
 from own_mechanisms import worlds as seen
-from own_mechanisms.attacks import (
-    BINS,
-    LEARNING,
-    Attack,
-    classifier,
-    histogram,
-    likelihood_ratio,
-    statistic,
-)
+from own_mechanisms.attacks import BINS, LEARNING, Attack, classifier, histogram, statistic
 from own_mechanisms.worlds import Worlds, between_parts, of_ledger
 
 DELTA = 1e-5
@@ -49,7 +42,7 @@ def target(
     *,
     where: str,
     worlds: Callable[[], Worlds] | None = None,
-    attack: Callable[[Worlds], Attack] = likelihood_ratio,
+    attack: Callable[[Worlds], Attack] = attacks.likelihood_ratio,
     knows: str = BEST,
     price: Callable[..., Guarantee] = pld.epsilon,
     settings: dict[str, Any] | None = None,

@@ -13,16 +13,8 @@ import pytest
 from dpkit import papers
 from dpkit.common import files
 from dpkit.common.show import at_most
-from dpkit.course.explorers import ClaimsWall
-from dpkit.course.explorers.claims_wall import (
-    ALL,
-    LOOKS,
-    VERDICTS,
-    card,
-    checked,
-    computed,
-    matching,
-)
+from dpkit.course.explorers import ClaimsWall, claims_wall
+from dpkit.course.explorers.claims_wall import ALL, LOOKS, VERDICTS, card, checked, matching
 from dpkit.papers import claims
 from dpkit.papers.claims import Claim, Code, Curve, Evidence, Measured
 
@@ -225,7 +217,7 @@ def test_a_card_is_that_of_a_claim_that_there_is(monkeypatch):
     ],
 )
 def test_a_computed_value_has_the_digits_that_its_comparison_needs(changed, value, told):
-    assert computed(claim_of("digits", **changed), value) == told
+    assert claims_wall.computed(claim_of("digits", **changed), value) == told
 
 
 def test_nothing_chosen_is_a_sentence(made_up):

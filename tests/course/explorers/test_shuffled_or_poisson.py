@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from dpkit.course.explorers.shuffled_or_poisson import (
-    KINDS,
-    ShuffledOrPoisson,
-    draw,
-    largest_is_the_records,
-)
+from dpkit.course.explorers import shuffled_or_poisson
+from dpkit.course.explorers.shuffled_or_poisson import KINDS, ShuffledOrPoisson, draw
 from dpkit.privacy import Release, SampledGaussian, pld, shuffled
 
 VALUES = {"noise_multiplier": 0.5, "batches": 100.0, "seed": 4, "delta": 1e-5}
@@ -34,9 +30,9 @@ def test_how_often_the_largest_sum_is_the_records():
     """Fails by chance with probability below 1e-6: five standard errors of 4,000 passes."""
     drawn = [draw("shuffled", 0.7, 30, seed) for seed in range(4_000)]
     share = np.mean([int(np.argmax(one.sums)) == one.holding[0] for one in drawn])
-    exact = largest_is_the_records(0.7, 30)
+    exact = shuffled_or_poisson.largest_is_the_records(0.7, 30)
     assert share == pytest.approx(exact, abs=5 * np.sqrt(exact * (1 - exact) / 4_000))
-    assert largest_is_the_records(1e3, 2) == pytest.approx(0.5, abs=1e-3)
+    assert shuffled_or_poisson.largest_is_the_records(1e3, 2) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_shuffled_batches_cost_more_than_is_charged_by_chance():

@@ -8,17 +8,7 @@ from refusals import refused
 from scipy import integrate, special
 
 from dpkit.papers.adadp import example
-from dpkit.papers.adadp.example import (
-    PRINTED,
-    SENSITIVITIES,
-    VALUES,
-    exact_mean_cosine,
-    mean_cosine,
-    price,
-    privacy_used,
-    shaped,
-    to_one_level,
-)
+from dpkit.papers.adadp.example import PRINTED, SENSITIVITIES, VALUES, exact_mean_cosine, shaped
 from dpkit.privacy import Gaussian, Release, pld
 
 STRATEGIES = list(PRINTED)
@@ -33,13 +23,13 @@ def at_one_level(power: float, values: tuple[float, ...] = VALUES) -> float:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_printed_noise_meets_lemma_1_and_is_a_power_of_the_sensitivity(strategy):
-    used = privacy_used(SENSITIVITIES, PRINTED[strategy])
+    used = example.privacy_used(SENSITIVITIES, PRINTED[strategy])
     assert used == pytest.approx(USED[strategy], abs=5e-5)
     assert used < 1 / example.NOISE_MULTIPLIER**2
-    scaled = to_one_level(SENSITIVITIES, PRINTED[strategy], noise_multiplier=0.7)
+    scaled = example.to_one_level(SENSITIVITIES, PRINTED[strategy], noise_multiplier=0.7)
     power = example.POWERS[strategy]
     assert scaled == pytest.approx(shaped(SENSITIVITIES, power=power, noise_multiplier=0.7))
-    assert privacy_used(SENSITIVITIES, scaled) == pytest.approx(1 / 0.7**2)
+    assert example.privacy_used(SENSITIVITIES, scaled) == pytest.approx(1 / 0.7**2)
     line_12 = shaped((3.0, 1.0, 0.5), power=1.0, noise_multiplier=2.0)  # of Algorithm 1
     assert line_12 == pytest.approx([2 * math.sqrt(3) * s for s in (3.0, 1.0, 0.5)])
 
@@ -64,7 +54,7 @@ def test_cosines_three_ways_and_far_from_the_printed_ones(strategy):
     exact = exact_mean_cosine(VALUES, noise)
     assert exact == pytest.approx(COSINES[strategy], abs=5e-6)
     assert exact == pytest.approx(polar, abs=1e-6)
-    drawn, again = (mean_cosine(VALUES, noise, draws=200_000, seed=3) for _ in range(2))
+    drawn, again = (example.mean_cosine(VALUES, noise, draws=200_000, seed=3) for _ in range(2))
     assert abs(drawn.value - exact) < 4 * drawn.standard_error < 0.007
     assert drawn == again
     as_many = drawn.standard_error * math.sqrt(200_000 / example.DRAWS)  # of the paper's
@@ -84,13 +74,13 @@ def test_adaptive_and_uniform_noise_have_the_same_total_variance_and_the_root_th
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_price_is_that_of_one_gaussian_and_certified(strategy):
     noise = PRINTED[strategy]
-    found = price(SENSITIVITIES, noise, delta=1e-5)
+    found = example.price(SENSITIVITIES, noise, delta=1e-5)
     assert found.adjacency == "add-remove"
-    one = Gaussian(1 / math.sqrt(privacy_used(SENSITIVITIES, noise)))
+    one = Gaussian(1 / math.sqrt(example.privacy_used(SENSITIVITIES, noise)))
     pair = pld.epsilon([Release(one)], delta=1e-5)
     assert pair.lower <= found.epsilon <= pair.epsilon * (1 + 1e-9)
-    twice = price(SENSITIVITIES, [sigma / 2 for sigma in noise], delta=1e-5)
-    replaced = price(SENSITIVITIES, noise, delta=1e-5, adjacency="replace-one")
+    twice = example.price(SENSITIVITIES, [sigma / 2 for sigma in noise], delta=1e-5)
+    replaced = example.price(SENSITIVITIES, noise, delta=1e-5, adjacency="replace-one")
     assert replaced.epsilon == pytest.approx(twice.epsilon, rel=1e-9)
 
 
@@ -125,15 +115,15 @@ def test_one_coordinate_and_equal_noise_have_closed_forms(noise):
 
 
 test_bad_input_is_refused = refused(
-    (lambda: privacy_used((1.0,), (1.0, 2.0)), "got 1 and 2"),
-    (lambda: privacy_used((0.0,), (1.0,)), "sensitivities must be a finite number > 0"),
-    (lambda: privacy_used((1.0,), (math.nan,)), "noise_stds must be a finite number > 0"),
+    (lambda: example.privacy_used((1.0,), (1.0, 2.0)), "got 1 and 2"),
+    (lambda: example.privacy_used((0.0,), (1.0,)), "sensitivities must be a finite number > 0"),
+    (lambda: example.privacy_used((1.0,), (math.nan,)), "noise_stds must be a finite number > 0"),
     (lambda: shaped((1.0,), power=1.0, noise_multiplier=0.0), "noise_multiplier"),
     (lambda: shaped((1.0,), power=math.nan, noise_multiplier=1.0), "power"),
     (lambda: exact_mean_cosine((0.0, 0.0), (1.0, 1.0)), "not all 0"),
     (lambda: exact_mean_cosine((1.0, math.nan), (1.0, 1.0)), "finite numbers"),
     (lambda: exact_mean_cosine((1.0, 1.0), (1.0,)), "must hold 2 numbers"),
-    (lambda: mean_cosine((1.0,), (1.0,), draws=1, seed=0), "draws"),
-    (lambda: mean_cosine((1.0,), (1.0,), draws=10, seed=-1), "seed"),
-    (lambda: price((1.0,), (1.0,), delta=1.0), "delta"),
+    (lambda: example.mean_cosine((1.0,), (1.0,), draws=1, seed=0), "draws"),
+    (lambda: example.mean_cosine((1.0,), (1.0,), draws=10, seed=-1), "seed"),
+    (lambda: example.price((1.0,), (1.0,), delta=1.0), "delta"),
 )

@@ -11,17 +11,8 @@ import torch
 from scipy import optimize
 from torch import nn
 
-from dpkit.papers.adadp.noise_shapes import (
-    ROUNDED_UP,
-    NoiseShape,
-    OptimisedNoise,
-    RawHistory,
-    ReleasedHistory,
-    ScaledClipping,
-    least_harmful,
-    optimal_shares,
-    projected,
-)
+from dpkit.papers.adadp import noise_shapes
+from dpkit.papers.adadp.noise_shapes import NoiseShape, RawHistory, ReleasedHistory, ScaledClipping
 from dpkit.privacy import DiagonalGaussian
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 from dpkit.training import clipped_sum, per_example, seeded
@@ -31,7 +22,7 @@ SHAPED = {
     "flat": partial(NoiseShape, max_grad_norm=2.0),
     "raw": partial(RawHistory, max_grad_norm=2.0),
     "released": partial(ReleasedHistory, max_grad_norm=2.0, lot=5),
-    "optimised": partial(OptimisedNoise, max_grad_norm=2.0),
+    "optimised": partial(noise_shapes.OptimisedNoise, max_grad_norm=2.0),
 }
 RAW = partial(RawHistory, noise_multiplier=1.0, max_grad_norm=1.0)
 SCALES = (np.array([0.5, 2.0]), np.array([[1.0, 4.0, 0.1]]))
@@ -82,7 +73,9 @@ def test_flat_noise_is_that_of_dp_sgd_and_dpopts_is_before_anything_is_released(
     shaped = NoiseShape(parameters(), noise_multiplier=1.5, max_grad_norm=2.0).now()
     assert shaped.rule == FlatClipping(2.0)
     assert list(shaped.noise_stds) == [3.0, 3.0]
-    rule, stds = OptimisedNoise(parameters(), noise_multiplier=1.5, max_grad_norm=2.0).now()
+    rule, stds = noise_shapes.OptimisedNoise(
+        parameters(), noise_multiplier=1.5, max_grad_norm=2.0
+    ).now()
     assert all(torch.allclose(scale, torch.tensor(2.0)) for scale in rule.scales)
     assert all(torch.allclose(std, torch.tensor(3.0)) for std in stds)
 
@@ -239,7 +232,7 @@ def closed_form(weights):
 
 def test_descent_ends_at_the_closed_form_which_another_solver_finds():
     weights = 1 + normal(5_000).abs()
-    assert torch.allclose(optimal_shares(weights), closed_form(weights), rtol=1e-6)
+    assert torch.allclose(noise_shapes.optimal_shares(weights), closed_form(weights), rtol=1e-6)
     weights = 1 + 4 * normal(6).abs()
     found = optimize.minimize(
         lambda u: harm(weights, torch.from_numpy(u)),
@@ -257,7 +250,7 @@ def test_descent_comes_near_the_least_harm_where_few_slopes_are_steep(spread):
     slopes = (spread * normal(5_000)).exp()
     weights = slopes.clamp(min=slopes.mean())
     least = harm(weights, closed_form(weights))
-    assert least <= harm(weights, optimal_shares(weights)) < 1.01 * least
+    assert least <= harm(weights, noise_shapes.optimal_shares(weights)) < 1.01 * least
     assert harm(weights, torch.ones_like(weights)) > 1.02 * least  # with equal noise
 
 
@@ -266,7 +259,7 @@ def test_descent_comes_near_the_least_harm_where_few_slopes_are_steep(spread):
 def test_projection_goes_to_the_nearest_shares(seed, least):
     """Of which the remaining difference is at right angles, or points out of the set."""
     given = 1 + 2 * normal(40, seed=seed)
-    moved = projected(given, least)
+    moved = noise_shapes.projected(given, least)
     assert float(moved.mean()) == pytest.approx(1, rel=1e-12)
     assert moved.min() >= least
     others = torch.rand(100, 40, generator=generator(seed), dtype=torch.float64)
@@ -277,20 +270,22 @@ def test_projection_goes_to_the_nearest_shares(seed, least):
 def test_the_constraint_is_met_to_six_digits():
     """sum (C^2 / m) / d_i^2 = 1."""
     slopes = [normal(*one, seed=i).float() ** 3 for i, one in enumerate([(30, 20), (30,), (1, 30)])]
-    scales = torch.cat([d.double().flatten() for d in least_harmful(slopes, 4.0)])
+    scales = torch.cat([d.double().flatten() for d in noise_shapes.least_harmful(slopes, 4.0)])
     assert float((16.0 / len(scales) / scales**2).sum()) == pytest.approx(1, rel=1e-6)
     assert scales.max() > 1.2 * scales.min()
 
 
 def test_noise_is_least_where_the_released_slope_is_steepest():
-    noise = OptimisedNoise([torch.zeros(4)], noise_multiplier=1.3, max_grad_norm=1.0, decay=0.5)
+    noise = noise_shapes.OptimisedNoise(
+        [torch.zeros(4)], noise_multiplier=1.3, max_grad_norm=1.0, decay=0.5
+    )
     noise.see([torch.tensor([0.0, 1.0, -8.0, 3.0])], lambda *_: pytest.fail("the raw one was read"))
     (scales,), (std,) = noise.now().rule.scales, noise.now().noise_stds
     assert scales.argmin() == 2  # -8, the steepest
     assert scales[0] == scales[1] == scales.max()  # both below the average
     assert torch.allclose(std / scales, torch.tensor(1.3), rtol=1e-6)
     with pytest.raises(FloatingPointError, match="a slope is NaN or infinite"):
-        least_harmful([torch.tensor([0.0, torch.inf])], 1.0)
+        noise_shapes.least_harmful([torch.tensor([0.0, torch.inf])], 1.0)
 
 
 # --- clipping in the norm of the noise ---
@@ -320,7 +315,7 @@ def test_clipped_sums_are_those_of_gradients_one_by_one(case):
         )
         norm = sum((g / d).square().sum() for g, d in zip(own, rule.scales, strict=True)).sqrt()
         for total, g in zip(expected, own, strict=True):
-            total += g / max(1.0, float(norm) * ROUNDED_UP)
+            total += g / max(1.0, float(norm) * noise_shapes.ROUNDED_UP)
     assert all(torch.allclose(a, b) for a, b in zip(found.sums, expected, strict=True))
     assert (found.weights < 1).any()
 

@@ -7,25 +7,15 @@ import numpy as np
 import pytest
 
 from dpkit.papers.adadp import trajectories
-from dpkit.papers.adadp.trajectories import (
-    BEALE,
-    BEALE_AS_PRINTED,
-    OBJECTIVES,
-    Objective,
-    TrajectoryGrid,
-    TrajectorySetting,
-    adadp,
-    distances,
-    dp_sgd,
-    gradient,
-    over_grid,
-)
+from dpkit.papers.adadp.trajectories import BEALE, TrajectorySetting, adadp, dp_sgd, gradient
 
-ROSENBROCK = next(one for one in OBJECTIVES if one.name == "Rosenbrock")
+ROSENBROCK = next(one for one in trajectories.OBJECTIVES if one.name == "Rosenbrock")
 
 
-@pytest.mark.parametrize("one", OBJECTIVES, ids=lambda one: one.name)
-def test_a_gradient_is_the_slope_and_a_function_is_least_where_it_is_said_to_be(one: Objective):
+@pytest.mark.parametrize("one", trajectories.OBJECTIVES, ids=lambda one: one.name)
+def test_a_gradient_is_the_slope_and_a_function_is_least_where_it_is_said_to_be(
+    one: trajectories.Objective,
+):
     """By central differences, whose error is some 1e-9 of the function's size."""
     rng = np.random.default_rng(0)
     at = rng.uniform(one.low, one.high, (50, 2))
@@ -41,23 +31,23 @@ def test_a_gradient_is_the_slope_and_a_function_is_least_where_it_is_said_to_be(
 
 
 def test_a_gradient_in_high_precision():
-    x, y, value = 1.3, -0.7, BEALE_AS_PRINTED.value
+    x, y, value = 1.3, -0.7, trajectories.BEALE_AS_PRINTED.value
     slopes = mpmath.diff(lambda t: value(t, y), x), mpmath.diff(lambda t: value(x, t), y)
-    found = gradient(BEALE_AS_PRINTED, np.array([x, y]))
+    found = gradient(trajectories.BEALE_AS_PRINTED, np.array([x, y]))
     assert found == pytest.approx([float(one) for one in slopes], rel=1e-12)
 
 
 def test_beale_with_its_last_term_cubed_has_no_least_value():
-    assert BEALE_AS_PRINTED.least is None
+    assert trajectories.BEALE_AS_PRINTED.least is None
     x = -np.array([1e1, 1e2, 1e3])
-    values = BEALE_AS_PRINTED.value(x, 2.0)
+    values = trajectories.BEALE_AS_PRINTED.value(x, 2.0)
     assert (np.diff(values) < 0).all()
     assert values[-1] < -1e8
     assert BEALE.value(x, 2.0).min() > 0
 
 
 def by_line(
-    name: str, one: Objective, start, setting: TrajectorySetting, normals
+    name: str, one: trajectories.Objective, start, setting: TrajectorySetting, normals
 ) -> list[list[float]]:
     """One run by Algorithm 1, line by line and number by number."""
     rate, noise, norm = setting
@@ -105,31 +95,35 @@ def test_a_distance_is_the_mean_over_iterations():
     both = setting, setting._replace(noise_multiplier=0.0)
     noisy, clipped = (by_line("adadp", ROSENBROCK, starts[0], z, normals[:, 0]) for z in both)
     exact = sum(math.dist(p, q) for p, q in zip(noisy, clipped, strict=True)) / 20
-    found, unclipped = distances(adadp, ROSENBROCK, starts, setting, normals)
+    found, unclipped = trajectories.distances(adadp, ROSENBROCK, starts, setting, normals)
     assert found == pytest.approx(exact, rel=1e-8)
     assert 0 < unclipped[0] < math.inf
     told = np.array([[4.0, 4.0]]), TrajectorySetting(0.1, 0.0, 1.0), np.ones((50, 1, 2))
     for steps in (adadp, dp_sgd):
-        found, unclipped = distances(steps, BEALE, *told)
+        found, unclipped = trajectories.distances(steps, BEALE, *told)
         assert found == 0
         assert np.isinf(unclipped) == (steps is dp_sgd)
 
 
 def test_a_grid_is_every_combination_with_the_same_noise():
-    grid = TrajectoryGrid(2, (0.01, 0.1), (1.0,), (1.0, 4.0), seeds=2, iterations=10)
-    clipped, unclipped = over_grid(dp_sgd, BEALE, grid)
+    grid = trajectories.TrajectoryGrid(2, (0.01, 0.1), (1.0,), (1.0, 4.0), seeds=2, iterations=10)
+    clipped, unclipped = trajectories.over_grid(dp_sgd, BEALE, grid)
     assert clipped.shape == unclipped.shape == (4, 2, 1, 2, 2)
     points = trajectories.lattice(BEALE, 2)
     assert sorted(map(tuple, points)) == [(-1.5, -1.5), (-1.5, 1.5), (1.5, -1.5), (1.5, 1.5)]
     normals = np.random.default_rng(1).standard_normal((10, 2))[:, None]
-    one, _ = distances(dp_sgd, BEALE, points[2:3], TrajectorySetting(0.1, 1.0, 4.0), normals)
+    one, _ = trajectories.distances(
+        dp_sgd, BEALE, points[2:3], TrajectorySetting(0.1, 1.0, 4.0), normals
+    )
     assert clipped[2, 1, 0, 1, 1] == pytest.approx(one[0], rel=1e-12)
 
 
 def test_the_evidence_of_a_small_grid():
     """Shares are shares, and what is near both ways round does not exceed either."""
-    values = trajectories.trajectories(TrajectoryGrid(2, (0.01, 0.1), (1.0,), (1.0,), 2, 20)).values
-    assert (values["settings"], values["functions"]) == (8, len(OBJECTIVES) - 1)
+    values = trajectories.trajectories(
+        trajectories.TrajectoryGrid(2, (0.01, 0.1), (1.0,), (1.0,), 2, 20)
+    ).values
+    assert (values["settings"], values["functions"]) == (8, len(trajectories.OBJECTIVES) - 1)
     shares = [value for name, value in values.items() if name.endswith(("share", "nearer"))]
     assert all(0 <= share <= 1 for share in shares)
     for prefix in ("printed", "usual"):

@@ -20,15 +20,8 @@ from dpkit.common.checks import short
 from dpkit.papers.claims import OPACUS_ORDERS, check, outcome
 from dpkit.papers.claims import of_poisson_batches as certified
 from dpkit.papers.dpgan import claims
-from dpkit.papers.dpgan.settings import (
-    CELEBA,
-    LSUN_L,
-    LSUN_U,
-    MNIST,
-    TABLE_7,
-    noise_from_budget,
-    ungrouped,
-)
+from dpkit.papers.dpgan import settings as settings_module
+from dpkit.papers.dpgan.settings import CELEBA, LSUN_L, LSUN_U, MNIST, TABLE_7, ungrouped
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, pld
 from dpkit.privacy.clipping import GroupClipping
@@ -233,7 +226,10 @@ def test_groups_of_one_batch_cost_as_much_as_groups_apart_only_without_sampling(
 
 def test_one_release_against_the_definition():
     with mpmath.workdps(20):
-        found = {each: float(direction(noise_from_budget(each), 1, each)) for each in (4, 8, 10)}
+        found = {
+            each: float(direction(settings_module.noise_from_budget(each), 1, each))
+            for each in (4, 8, 10)
+        }
         sampled, typed = direction(Z / 2.5, 256 / 2_450_000, 10), direction(0.434, 1, 10)
     assert check(BY_ID["one-release-lsun"]).computed == pytest.approx(found[10], rel=1e-9)
     text = explained("one-release-lsun")

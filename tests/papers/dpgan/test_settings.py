@@ -10,18 +10,10 @@ from refusals import refused
 from truths import gaussian_epsilon
 
 from dpkit.papers import dpgan
+from dpkit.papers.dpgan import settings as settings_module
 from dpkit.papers.dpgan import variants
 from dpkit.papers.dpgan.grouping import PublicClusters, biases_together, is_bias
-from dpkit.papers.dpgan.settings import (
-    CLUSTERS,
-    PUBLISHED,
-    TABLE_7,
-    DpganSettings,
-    automatic,
-    noise_from_budget,
-    small,
-    ungrouped,
-)
+from dpkit.papers.dpgan.settings import PUBLISHED, TABLE_7, automatic, noise_from_budget, ungrouped
 from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
@@ -49,7 +41,7 @@ def test_table_1(row):
     assert one.critic_optimizer.betas == one.generator_optimizer.betas == betas
     assert (one.target_epsilon, one.target_delta) == (epsilon, 1e-5)
     assert f"{one.noise_multiplier:.3f}" == noise
-    assert CLUSTERS[name] == groups
+    assert settings_module.CLUSTERS[name] == groups
     assert one.warm_start == warm_start
     assert one.expected_batch_size == 4 * batch
     assert (one.penalty_weight, one.critic_steps, one.devices) == (10, 4, 4)
@@ -96,7 +88,7 @@ VARIANTS = {
 }
 
 
-def rule_of(settings: DpganSettings) -> GroupClipping | TensorsClippedAtGroupBound:
+def rule_of(settings: settings_module.DpganSettings) -> GroupClipping | TensorsClippedAtGroupBound:
     """A step's clipping rule; public bounds are made up."""
     if isinstance(settings.clipping, PublicClusters):
         return settings.clipping.rule(np.geomspace(0.1, 3.0, settings.tensors).tolist())
@@ -228,7 +220,7 @@ def test_clusters_of_public_bounds():
 
 
 def test_small_is_the_same_method_with_fewer_records_and_steps():
-    tiny = small(MNIST, batch_size=16, steps=8)
+    tiny = settings_module.small(MNIST, batch_size=16, steps=8)
     assert (tiny.expected_batch_size, tiny.max_steps, tiny.warm_start) == (16, 8, 2)
     assert tiny.noise_divisor == 1  # sqrt(4 / 4)
     assert tiny.chosen is None
@@ -272,6 +264,8 @@ test_bad_values_are_refused = refused(
 
 @pytest.mark.parametrize("settings", [REPAIRED, MNIST, dpgan.NON_PRIVATE])
 @pytest.mark.parametrize("ledger", ["ledger", "poisson_ledger", "claimed_ledger"])
-def test_a_number_of_steps_that_is_none_is_refused_at_once(settings: DpganSettings, ledger: str):
+def test_a_number_of_steps_that_is_none_is_refused_at_once(
+    settings: settings_module.DpganSettings, ledger: str
+):
     with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
         getattr(settings, ledger)(public_size=SIZE, steps=math.nan)

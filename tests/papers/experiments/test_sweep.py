@@ -12,16 +12,9 @@ from joblib import Parallel, delayed
 from made_up_table import FAILS, KILLED, LOG, logged
 
 from dpkit.common import files
+from dpkit.papers.experiments import reproduce as reproduce_module
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.reproduce import (
-    LOSSES,
-    PartsFailed,
-    Sweep,
-    computed,
-    reproduce,
-    sweep,
-    tasks,
-)
+from dpkit.papers.experiments.reproduce import LOSSES, PartsFailed, Sweep, computed, sweep, tasks
 
 pytestmark = pytest.mark.torch  # brings the locks
 
@@ -39,7 +32,9 @@ def results(tmp_path, monkeypatch):
 def swept(results, executor="serial", seeds=3, **more):
     """The rows of a run of the whole made-up table."""
     asked = {"plans": made_up_table.PLANS, "scale": "reduced", "seeds": seeds, "device": "cpu"}
-    found = reproduce("made_up", "table_1", **asked, results=results, executor=executor, **more)
+    found = reproduce_module.reproduce(
+        "made_up", "table_1", **asked, results=results, executor=executor, **more
+    )
     return list(found)
 
 

@@ -17,16 +17,8 @@ from torch import nn
 from torch.nn.functional import leaky_relu, one_hot, softplus
 
 from dpkit.papers.rdp_gan import algorithm
-from dpkit.papers.rdp_gan.settings import (
-    DP_GAN,
-    MULTIPLICATIVE,
-    OUTPUT_ERROR,
-    SETTINGS,
-    Dcgan,
-    GradientNoise,
-    Mlp,
-    ParameterNoise,
-)
+from dpkit.papers.rdp_gan import settings as settings_module
+from dpkit.papers.rdp_gan.settings import DP_GAN, OUTPUT_ERROR, SETTINGS, Dcgan, GradientNoise, Mlp
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear
 from dpkit.training.device import generator_on
@@ -47,7 +39,7 @@ REPAIRED = replace(
 )
 READINGS = {
     "loss-value": SETTINGS,
-    "multiplicative": MULTIPLICATIVE,
+    "multiplicative": settings_module.MULTIPLICATIVE,
     "output-error": OUTPUT_ERROR,
     "dp-gan": DP_GAN,
 }
@@ -138,7 +130,7 @@ def test_each_published_step_is_its_listing(name, index):
     std, rate = (stds.start, 1.0) if index == 0 else ((stds.start + stds.end) / 2, 0.75)
     settings = noisy(tiny(READINGS[name]), stds)
     if name == "dp-gan":
-        settings = replace(settings, noise=ParameterNoise(stds, 5.0))
+        settings = replace(settings, noise=settings_module.ParameterNoise(stds, 5.0))
     rows, labels = records()
     start = new(settings)
     d = [p.detach().requires_grad_() for p in start.discriminator.parameters()]

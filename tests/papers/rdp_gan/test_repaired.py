@@ -60,12 +60,9 @@ def test_a_ledger_has_n_d_releases_of_each_iterations_own_noise(iterations):
 @pytest.mark.parametrize(
     ("size", "changed"),
     [
-        (2_000, {"target_epsilon": SPENT * (1 - 1e-9)}),
-        (2_000, {"iterations": 7}),
-        (2_000, {"discriminator_steps": 4}),
-        (2_000, {"target_delta": 9e-6}),
-        (2_000, {"target_epsilon": nan}),
-        (2_000, {"sampling": PoissonSampling(101)}),
+        *((2_000, {"target_epsilon": SPENT * (1 - 1e-9)}), (2_000, {"iterations": 7})),
+        *((2_000, {"discriminator_steps": 4}), (2_000, {"target_delta": 9e-6})),
+        *((2_000, {"target_epsilon": nan}), (2_000, {"sampling": PoissonSampling(101)})),
         (2_000, {"noise": GradientNoise(ExponentialDecay(1.99, 0.1), 0.5)}),
         (1_999, {}),
     ],

@@ -20,16 +20,9 @@ from dpkit.common.records import SCALES, write_json
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments.run import Run
 from dpkit.papers.rdp_gan import experiments, repaired, tasks
+from dpkit.papers.rdp_gan import settings as settings_module
 from dpkit.papers.rdp_gan.experiments import PUBLISHED, judged
-from dpkit.papers.rdp_gan.settings import (
-    DCGAN,
-    DP_GAN,
-    NON_PRIVATE,
-    SETTINGS,
-    GradientNoise,
-    Mlp,
-    Tuning,
-)
+from dpkit.papers.rdp_gan.settings import DCGAN, DP_GAN, SETTINGS, GradientNoise, Mlp, Tuning
 from dpkit.papers.rdp_gan.tables import TITLES, ablation_rows
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
@@ -402,7 +395,7 @@ def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
         return record
 
     monkeypatch.setattr(experiments.algorithm, "loss_value_step", spied)
-    settings = replace(small(NON_PRIVATE), sampling=ShuffledBatches(16))
+    settings = replace(small(settings_module.NON_PRIVATE), sampling=ShuffledBatches(16))
     found = [
         experiments._largest_loss(
             Run("rdp_gan", "key", settings, 0, SIZE, "reduced", records, "cpu")
@@ -427,7 +420,7 @@ CHANGED = {
     "dcgan-label": (DCGAN, {"label_scale"}),
     "dcgan-rate": (DCGAN, OWN_RATES),
     "dcgan-both": (DCGAN, OWN_RATES | {"label_scale"}),
-    "none-one-gan": (NON_PRIVATE, set()),
+    "none-one-gan": (settings_module.NON_PRIVATE, set()),
 }
 
 

@@ -12,14 +12,9 @@ from scipy import stats
 from scipy.optimize import root_scalar
 
 from dpkit.privacy import Gaussian, Release, normals, pld
+from dpkit.synthesizers import marginals
 from dpkit.synthesizers import marginals as consistent
-from dpkit.synthesizers.marginals import (
-    MarginalsSettings,
-    fit,
-    model_from,
-    pair_counts,
-    settings_for,
-)
+from dpkit.synthesizers.marginals import MarginalsSettings, fit, model_from, pair_counts
 
 SIZES = (3, 2, 4, 2)
 QUIET = MarginalsSettings(SIZES, target=3, noise_multiplier=0.0)
@@ -80,7 +75,7 @@ def test_one_gaussian_is_charged_and_nothing_proven_without_noise():
 
 @pytest.mark.parametrize("target", [0.5, 5.0])
 def test_settings_end_on_the_private_side_of_the_target(target):
-    settings = settings_for(target, delta=1e-5, sizes=SIZES, target=3)
+    settings = marginals.settings_for(target, delta=1e-5, sizes=SIZES, target=3)
     assert pld.epsilon(settings.ledger(), delta=1e-5).epsilon <= target
     less = replace(settings, noise_multiplier=settings.noise_multiplier * 0.997)
     assert pld.epsilon(less.ledger(), delta=1e-5).epsilon > target
@@ -167,7 +162,7 @@ def test_a_planted_dependence_is_found_and_independence_stays():
     for _ in range(3):
         columns.append(np.where(rng.random(n) < 0.6, columns[-1], rng.integers(4, size=n)))
     codes = np.stack([*columns, rng.integers(3, size=n), target], axis=1)
-    settings = settings_for(1.0, delta=1e-5, sizes=(4, 4, 4, 4, 3, 2), target=5)
+    settings = marginals.settings_for(1.0, delta=1e-5, sizes=(4, 4, 4, 4, 3, 2), target=5)
     model = fit(codes, settings=settings, public_size=n, rng=rng)
     edges = {frozenset((c, g)) for c, given, _ in model.columns for g in given if g != 5}
     chain = {frozenset(edge) for edge in [(0, 1), (1, 2), (2, 3)]}
@@ -202,7 +197,7 @@ def test_a_target_is_chosen_by_the_noisy_counts_and_the_model_is_that_of_naming_
 def test_noise_alone_shows_next_to_nothing():
     """No records: what is kept of pairs' tables is little, and columns have no parent without."""
     sizes = (9, 15, 16, 2, 9, 7, 10, 2)
-    settings = settings_for(0.5, delta=1e-5, sizes=sizes, target=7)
+    settings = marginals.settings_for(0.5, delta=1e-5, sizes=sizes, target=7)
     empty = np.zeros((0, 8), np.int64)
     model = fit(empty, settings=settings, public_size=20_000, rng=rng())
     seen = np.array([model.tables.seen[pair] for pair in settings.pairs])

@@ -9,20 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import tiny
 import torch
-from tiny import (
-    POISSON,
-    SHUFFLED,
-    STEPS,
-    Killed,
-    Machine,
-    Run,
-    charged_now,
-    killed_in,
-    networks,
-    run_until_death,
-    whole_run,
-)
+from tiny import POISSON, SHUFFLED, STEPS, Run, charged_now, networks, run_until_death, whole_run
 
 from dpkit.training.checkpoint import Checkpoints, ledger, read_saved, spent
 from dpkit.training.checkpoint.ledger import ledger_path
@@ -126,7 +115,7 @@ def test_an_error_in_a_step_leaves_the_last_checkpoint_and_the_charge(place, err
 
 def test_dropout_is_repeated_and_torchs_global_state_is_left_alone(place):
     whole = whole_run(gan=networks(dropout=0.5))
-    killed_in(place, 5, gan=networks(dropout=0.5))
+    tiny.killed_in(place, 5, gan=networks(dropout=0.5))
     gan = networks(dropout=0.5)
     torch.rand(7)
     before = torch.get_rng_state()
@@ -167,12 +156,12 @@ def test_fewer_and_more_steps(place):
 def test_a_shorter_end_after_a_crash_does_not_lower_the_charge(place):
     """The lost process may have computed all that it reserved: none of it is given back."""
     with pytest.MonkeyPatch.context() as patch:
-        machine = Machine(patch)
+        machine = tiny.Machine(patch)
         first = Run(place, watch=machine.watch)
         for _ in range(5):
             next(first.records)
         machine.dies_at = 0
-        with pytest.raises(Killed):
+        with pytest.raises(tiny.Killed):
             first.records.close()
     assert spent(place.path) == STEPS
     assert Run(place, steps=5).all().done == [3, 4]

@@ -8,13 +8,8 @@ import torch
 from per_example_tests import alone, filled, normal, with_penalty
 from torch import nn
 
-from dpkit.privacy.clipping import (
-    FlatClipping,
-    GroupClipping,
-    PerCoordinateClipping,
-    PerTensorClipping,
-    Unclipped,
-)
+from dpkit.privacy import clipping
+from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping, Unclipped
 from dpkit.training.device import precision
 from dpkit.training.gradients import clipped_sum, layers, per_example
 from dpkit.training.networks import called_real
@@ -24,7 +19,7 @@ pytestmark = pytest.mark.torch
 RULES = (
     FlatClipping(0.2),
     PerTensorClipping(0.1, tensors=4),
-    GroupClipping((0.1, 0.05), (0, 1, 0, 1)),
+    clipping.GroupClipping((0.1, 0.05), (0, 1, 0, 1)),
     Unclipped(),
 )
 

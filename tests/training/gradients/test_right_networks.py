@@ -1,15 +1,9 @@
 """Networks of many makes: gradients of each example are autograd's of that example alone."""
 
+import per_example_tests
 import pytest
 import torch
-from per_example_tests import (
-    Calls,
-    alone,
-    alone_penalised,
-    assert_gradients,
-    frozen_norm,
-    with_labels,
-)
+from per_example_tests import Calls, alone, assert_gradients, frozen_norm, with_labels
 from per_example_tests import normal as normal_floats
 from torch import nn
 from torch.nn import functional
@@ -222,7 +216,9 @@ def test_critics_with_a_penalty(name):
     labels = (torch.tensor([0, 2, 1, 1, 0]),) if name in ("projection", "film", "one_hot") else ()
     real, fake, mixing = normal(5, 6), normal(5, 6, seed=1), torch.linspace(0, 1, 5).double()
     found, _ = gradient_penalty.per_example(critic, real, fake, *labels, mixing=mixing)
-    assert_gradients(found, alone_penalised(critic, real, fake, mixing, *labels), 1e-10)
+    assert_gradients(
+        found, per_example_tests.alone_penalised(critic, real, fake, mixing, *labels), 1e-10
+    )
 
 
 @pytest.mark.parametrize("activation", [nn.Identity, nn.PReLU])  # by products, and torch.func
