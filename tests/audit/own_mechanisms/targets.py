@@ -83,107 +83,66 @@ def learned(*, name: str, of: tuple[Target, ...], ledger: Releases) -> list[Targ
         ("histogram", histogram, COUNTED, {"bins": BINS}),
         ("classifier", classifier, FITTED, {}),
     ]
-    return [
-        target(
-            f"{name}-by-{how}",
-            same.says,
-            ledger,
-            where=same.where,
-            attack=attack,
-            knows=knows,
-            settings={"learning": LEARNING, **settings},
-        )
-        for how, attack, knows, settings in attackers
-    ]
+    found = []
+    for how, attack, knows, settings in attackers:
+        told = {"where": same.where, "settings": {"learning": LEARNING, **settings}}
+        named = (f"{name}-by-{how}", same.says, ledger)
+        found.append(target(*named, attack=attack, knows=knows, **told))
+    return found
 
 
+RELEASED: dict[str, Mechanism] = {
+    **{"gaussian": Gaussian(1.0), "gaussian-replace-one": Gaussian(2.0, REPLACE)},
+    "sampled-gaussian": SampledGaussian(0.6, 0.3),
+    "sampled-gaussian-other-way": SampledGaussian(0.6, 0.3),
+    "sampled-gaussian-replace-one": SampledGaussian(1.0, 0.3, REPLACE),
+    **{"laplace": Laplace(0.5), "laplace-replace-one": Laplace(1.0, REPLACE)},
+    "randomized-response": RandomizedResponse(2.0, 4),
+    "discrete-gaussian": DiscreteGaussian(1.0),
+    "discrete-gaussian-replace-one": DiscreteGaussian(2.0, 3, REPLACE),
+    "diagonal-gaussian": DiagonalGaussian((1.5, 2.0, 3.0)),
+    "diagonal-gaussian-replace-one": DiagonalGaussian((3.0, 4.0, 6.0), REPLACE),
+    "grouped-gaussian": GroupedGaussian(1.5, 4, 0.5),
+    "grouped-gaussian-replace-one": GroupedGaussian((2.0, 4.0), 2, 1.0, REPLACE),
+    "without-replacement-gaussian": WithoutReplacementGaussian(0.6, 0.3),
+    "truncated-poisson-gaussian": TruncatedPoissonGaussian(1.0, 0.4, 2, 6),
+    "balls-and-bins-gaussian": BallsAndBinsGaussian(0.6, 5),
+    "group-sampled-gaussian": GroupSampledGaussian(1.0, 0.3, 3),
+}
+SAYS = (  # of each of them, in their order
+    "a clipped sum plus normal noise",
+    "a clipped sum plus normal noise, one record replaced by its opposite",
+    "a Poisson batch's clipped sum plus normal noise",
+    "the same, attacked the other way round: sure where the record is not there",
+    "a Poisson batch's clipped sum plus normal noise, one record replaced by its opposite",
+    "a sum clipped in L1 norm plus Laplace noise",
+    "a sum clipped in L1 norm plus Laplace noise, one record replaced by its opposite",
+    "one of four answers, the truth more often than each other",
+    "a count plus discrete Gaussian noise",
+    "a sum of integers from -3 to 3 plus discrete Gaussian noise, a 3 in the place of a -3",
+    "a sum clipped coordinate by coordinate, with each coordinate's own noise",
+    "the same, with a record in one corner of the box replaced by one in the opposite corner",
+    "a Poisson batch's sum clipped in four groups, each at its own bound",
+    "a sum of all records clipped in two groups, one record replaced by its opposite",
+    "the sum of 3 out of 10 records, no record twice, plus normal noise",
+    "a Poisson batch's sum plus normal noise, of which 2 of 6 records are kept at most",
+    "a pass of five noised sums, of which each record is in one at random",
+    "a Poisson batch's sum plus normal noise, three records added at once",
+)
+OTHER_WAY = {"worlds": lambda: of_ledger([Release(RELEASED["sampled-gaussian"])]).swapped()}
+BEST_OF = target(
+    "best-of",
+    "the best of a geometric number of noised sums, 10 on average",
+    best_of([Release(Gaussian(2.0))], mean=10.0),
+    where="dpkit/privacy/best_of.py",
+    price=rdp.epsilon,
+)
 SINGLE: tuple[Target, ...] = (
-    single("gaussian", "a clipped sum plus normal noise", Gaussian(1.0)),
-    single(
-        "gaussian-replace-one",
-        "a clipped sum plus normal noise, one record replaced by its opposite",
-        Gaussian(2.0, REPLACE),
+    *(
+        single(name, says, released, **(OTHER_WAY if name.endswith("other-way") else {}))
+        for (name, released), says in zip(RELEASED.items(), SAYS, strict=True)
     ),
-    single(
-        "sampled-gaussian",
-        "a Poisson batch's clipped sum plus normal noise",
-        SampledGaussian(0.6, 0.3),
-    ),
-    single(
-        "sampled-gaussian-other-way",
-        "the same, attacked the other way round: sure where the record is not there",
-        SampledGaussian(0.6, 0.3),
-        worlds=lambda: of_ledger([Release(SampledGaussian(0.6, 0.3))]).swapped(),
-    ),
-    single(
-        "sampled-gaussian-replace-one",
-        "a Poisson batch's clipped sum plus normal noise, one record replaced by its opposite",
-        SampledGaussian(1.0, 0.3, REPLACE),
-    ),
-    single("laplace", "a sum clipped in L1 norm plus Laplace noise", Laplace(0.5)),
-    single(
-        "laplace-replace-one",
-        "a sum clipped in L1 norm plus Laplace noise, one record replaced by its opposite",
-        Laplace(1.0, REPLACE),
-    ),
-    single(
-        "randomized-response",
-        "one of four answers, the truth more often than each other",
-        RandomizedResponse(2.0, 4),
-    ),
-    single("discrete-gaussian", "a count plus discrete Gaussian noise", DiscreteGaussian(1.0)),
-    single(
-        "discrete-gaussian-replace-one",
-        "a sum of integers from -3 to 3 plus discrete Gaussian noise, a 3 in the place of a -3",
-        DiscreteGaussian(2.0, 3, REPLACE),
-    ),
-    single(
-        "diagonal-gaussian",
-        "a sum clipped coordinate by coordinate, with each coordinate's own noise",
-        DiagonalGaussian((1.5, 2.0, 3.0)),
-    ),
-    single(
-        "diagonal-gaussian-replace-one",
-        "the same, with a record in one corner of the box replaced by one in the opposite corner",
-        DiagonalGaussian((3.0, 4.0, 6.0), REPLACE),
-    ),
-    single(
-        "grouped-gaussian",
-        "a Poisson batch's sum clipped in four groups, each at its own bound",
-        GroupedGaussian(1.5, 4, 0.5),
-    ),
-    single(
-        "grouped-gaussian-replace-one",
-        "a sum of all records clipped in two groups, one record replaced by its opposite",
-        GroupedGaussian((2.0, 4.0), 2, 1.0, REPLACE),
-    ),
-    single(
-        "without-replacement-gaussian",
-        "the sum of 3 out of 10 records, no record twice, plus normal noise",
-        WithoutReplacementGaussian(0.6, 0.3),
-    ),
-    single(
-        "truncated-poisson-gaussian",
-        "a Poisson batch's sum plus normal noise, of which 2 of 6 records are kept at most",
-        TruncatedPoissonGaussian(1.0, 0.4, 2, 6),
-    ),
-    single(
-        "balls-and-bins-gaussian",
-        "a pass of five noised sums, of which each record is in one at random",
-        BallsAndBinsGaussian(0.6, 5),
-    ),
-    single(
-        "group-sampled-gaussian",
-        "a Poisson batch's sum plus normal noise, three records added at once",
-        GroupSampledGaussian(1.0, 0.3, 3),
-    ),
-    target(
-        "best-of",
-        "the best of a geometric number of noised sums, 10 on average",
-        best_of([Release(Gaussian(2.0))], mean=10.0),
-        where="dpkit/privacy/best_of.py",
-        price=rdp.epsilon,
-    ),
+    BEST_OF,
 )
 
 IN_PARTS: Releases = parallel(
@@ -193,9 +152,7 @@ in_parts = partial(target, where="dpkit/privacy/ledger.py", price=rdp.epsilon)
 TWO_PARTS = Parallel((Ledger.of([Release(Gaussian(2.0, REPLACE))]),) * 2)
 STEPS: Releases = [Release(SampledGaussian(1.0, 0.1), 100)]
 MIXED: Releases = [
-    Release(Gaussian(2.0)),
-    Release(SampledGaussian(1.0, 0.1), 20),
-    Release(Laplace(2.0)),
+    *(Release(Gaussian(2.0)), Release(SampledGaussian(1.0, 0.1), 20), Release(Laplace(2.0))),
     Release(DiscreteGaussian(3.0, 2), 3),
 ]
 MIXED_REPLACED: Releases = [
