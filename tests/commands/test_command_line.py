@@ -133,10 +133,7 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
         (f"{DRAWN} --sampling shuffled --batch-size 6", "--sampling needs --data-size as well"),
         (f"{DRAWN} --sampling sorted --batch-size 6 --data-size 60", "sampling must be one of"),
         (f"{DRAWN} --sampling fixed --batch-size 61 --data-size 60", "--batch-size must lie betw"),
-        (
-            f"{DRAWN} --sampling fixed --batch-size 6 --data-size 9 --sample-rate .1",
-            "rate is given",
-        ),
+        (f"{DRAWN} --sampling fixed --batch-size 6 --data-size 9 --sample-rate 1", "rate is given"),
         (f"{DRAWN} --sample-rate .1 --batch-size 6", "--batch-size is given, and it belongs to -"),
         (f"epsilon {WOR} add-remove", "wor prices adjacency replace-one alone, as its theorem"),
         (f"noise --epsilon 4 {WOR} add-remove", "wor prices adjacency replace-one"),

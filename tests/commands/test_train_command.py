@@ -47,11 +47,7 @@ def gan() -> PrivateGan:
 def test_a_folder_becomes_a_generator_with_its_statement_its_price_and_its_images(
     answer, refused, photos, tmp_path, gan
 ):
-    out, folder, kept = (
-        tmp_path / "generator.safetensors",
-        tmp_path / "samples",
-        tmp_path / "run.pt",
-    )
+    out, folder, kept = (tmp_path / x for x in ("generator.safetensors", "samples", "run.pt"))
     found = answer(f"train {photos} {SMALL} --out {out} --unit patient --checkpoint {kept}")
     assert found["epsilon"] <= 8
     assert "the unit of privacy being patient" in found["statement"]

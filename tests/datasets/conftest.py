@@ -37,9 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (checkout / "pyproject.toml").touch()
     monkeypatch.setattr(files, "CHECKOUT", checkout)
     monkeypatch.delenv("DPKIT_DATA", raising=False)
-    offline = tuple(
-        source._replace(urls=(CLOSED,) if source.urls else ()) for source in sources.SOURCES
-    )
+    offline = tuple(x._replace(urls=(CLOSED,) if x.urls else ()) for x in sources.SOURCES)
     monkeypatch.setattr(sources, "SOURCES", offline)
     return checkout / "data" / "cache"
 

@@ -18,8 +18,7 @@ def test_a_flat_folder_has_one_label(tmp_path):
     for index, colour in enumerate(255 * np.eye(3, dtype=int)):
         paint(tmp_path / f"{index:06}.png", tuple(colour.tolist()))
     images = image_folder(tmp_path, size=16)
-    assert images.pixels.shape == (3, 3, 16, 16)
-    assert images.labels.tolist() == [0, 0, 0]
+    assert (images.pixels.shape, images.labels.tolist()) == ((3, 3, 16, 16), [0, 0, 0])
     assert images.pixels[:, :, 8, 8].tolist() == [[255, 0, 0], [0, 255, 0], [0, 0, 255]]
     assert image_folder(str(tmp_path), size=16).checksum == images.checksum
 
@@ -33,8 +32,7 @@ def test_sub_folders_are_classes_however_deep_whatever_images_are_there(tmp_path
     (photos / "church" / "._b.png").write_text("a shadow that a Mac leaves")
     (photos / "chapel").mkdir()  # a class whose last image was taken away
     images = image_folder(photos, size=4, channels=1)
-    assert images.pixels.shape == (3, 1, 4, 4)
-    assert images.labels.tolist() == [0, 0, 2]
+    assert (images.pixels.shape, images.labels.tolist()) == ((3, 1, 4, 4), [0, 0, 2])
     assert images.pixels[:, 0, 0, 0].tolist() == [10, 30, 20]
     assert image_folder(photos, size=4, limit=2).n == 2
     paint(photos / "astray.png", (40, 40, 40))

@@ -13,8 +13,7 @@ def test_idx_files_load_from_any_form_with_one_checksum(data, expect, store, mni
     expect("mnist", mnist_files)
     store(data / "mnist", mnist_files, form)
     train, test = mnist(split="train"), mnist(split="test")
-    assert train.pixels.shape == (6, 1, 28, 28)
-    assert train.labels.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (train.pixels.shape, train.labels.tolist()) == ((6, 1, 28, 28), [0, 1, 2, 3, 4, 5])
     assert test.n == 3
     assert train.pixels.tobytes() == mnist_files["train-images-idx3-ubyte"][16:]
     content = train.pixels.tobytes() + np.arange(6, dtype="<i8").tobytes()

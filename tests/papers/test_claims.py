@@ -76,8 +76,7 @@ def test_where_no_number_decides_both_stand_side_by_side(changes, computed, verd
 def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
     """No processor rounds as another does: such a value must not be printed."""
     found = claims.check(claim(**WORDS, compute=lambda: computed, rounding=1e-12))
-    assert found.verdict == verdict
-    assert found.claim.shown(found.computed) == shown
+    assert (found.verdict, found.claim.shown(found.computed)) == (verdict, shown)
     assert found.claim.shown(math.nan) == ""
     assert (claims.as_json(found)["computed"] == shown) == (found.computed == 0)
     assert claim().shown(0.0) == "0"
@@ -86,9 +85,7 @@ def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
 @pytest.mark.parametrize(("area", "words"), [(1e-12, "below 1e-9"), (0.25, "0.2"), (-0.3, "-0.3")])
 def test_an_explanation_says_below_only_where_it_is(results: Path, area: float, words: str):
     evidence = claims.Evidence("paper/name", {}, lambda: claims.Measured({"area": area}, {}))
-    one = claim(
-        compute=lambda values: values["area"], explanation="{area:<1e-9}", evidence=evidence
-    )
+    one = claim(compute=lambda found: found["area"], explanation="{area:<1e-9}", evidence=evidence)
     assert claims.check(one, recompute=True).explanation == words
 
 
@@ -147,8 +144,7 @@ def test_evidence_is_stored_read_and_made_anew(results: Path):
     path = results / "claims" / "paper-name.json"
     for area in (1.25, 1.25, 1.5):
         verdict = claims.check(one, recompute=area == 1.5 or not path.exists())
-        assert verdict.computed == area
-        assert verdict.explanation == f"the area is {area:.2f}"
+        assert (verdict.computed, verdict.explanation) == (area, f"the area is {area:.2f}")
     record = json.loads(path.read_text())
     assert record["provenance"]["settings"] == {"size": 3}
     assert record["provenance"]["data"] == {"set": "ab12"}

@@ -60,8 +60,7 @@ def test_different_noises_and_replace_one_add_in_squares():
     found = gdp.mu(ledger)
     assert found == GaussianDp(pytest.approx(math.sqrt(3 * 4 + 16)), True)
     one = gdp.epsilon([Release(Gaussian(1.0, "replace-one"))], delta=1e-5)
-    assert one.epsilon == pytest.approx(9.9973, abs=1e-4)
-    assert one.adjacency == "replace-one"
+    assert (one.epsilon, one.adjacency) == (pytest.approx(9.9973, abs=1e-4), "replace-one")
 
 
 def test_the_clt_is_no_bound_and_says_so():

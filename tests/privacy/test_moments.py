@@ -117,8 +117,7 @@ def test_epsilon_is_the_classic_conversion_at_integer_orders():
     back = moments.delta(ledger, epsilon=spent.epsilon)
     assert back.delta == pytest.approx(1e-5, rel=1e-9)
     assert spent.method.startswith("moments accountant (Abadi et al. 2016, Thm 2), moment ")
-    assert spent.lower == 0
-    assert spent.assumptions == (*ledger[0].mechanism.assumptions, FIXED)
+    assert (spent.lower, spent.assumptions) == (0, (*ledger[0].mechanism.assumptions, FIXED))
     assert moments.epsilon(ledger, delta=1e-5, moments=3).epsilon > spent.epsilon
 
 

@@ -44,10 +44,8 @@ def test_gaussians_against_one():
     for _ in range(LEDGERS):
         mus = [within(rng, 1e-3, 20) for _ in range(rng.integers(1, 4))]
         counts = [count(rng) for _ in mus]
-        noises = [math.sqrt(n) / mu for n, mu in zip(counts, mus, strict=True)]
-        ledger = [
-            privacy.Release(privacy.Gaussian(z), n) for z, n in zip(noises, counts, strict=True)
-        ]
+        pairs = [(math.sqrt(n) / mu, n) for n, mu in zip(counts, mus, strict=True)]
+        ledger = [privacy.Release(privacy.Gaussian(z), n) for z, n in pairs]
         once = privacy.Gaussian(1 / math.hypot(*mus)).profile
         holds(ledger, within(rng, 1e-15, 0.5), lambda e, once=once: once([e])[0, 0], 1e-7)
 

@@ -100,8 +100,7 @@ def test_items_of_another_library_are_read_and_those_that_share_numbers_are_warn
 def test_the_kits_own_images_are_taken():
     images = datasets.digits()
     x, y = tensors(images)
-    assert x.shape == (1437, 1, 28, 28)
-    assert x.dtype == torch.uint8
+    assert (x.shape, x.dtype) == ((1437, 1, 28, 28), torch.uint8)
     assert y.tolist() == images.labels.tolist()
 
 

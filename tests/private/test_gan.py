@@ -169,8 +169,7 @@ def test_a_saved_file_holds_what_may_be_published_and_gives_the_same_samples(fit
     other = gan_of(*pair(seed=1)).load(path)
     one, two = (gan.sample([0, 5, 9], reproducible_seed=2) for gan in (fitted, other))
     assert torch.equal(one, two)
-    assert other.statement() == fitted.statement()
-    assert other.guarantee() == fitted.guarantee()
+    assert (other.statement(), other.guarantee()) == (fitted.statement(), fitted.guarantee())
     with safe_open(path, framework="pt") as file:
         names, words = set(file.keys()), file.metadata()
     assert names == set(fitted.generator_.state_dict())
@@ -242,8 +241,7 @@ def test_what_is_published_is_what_was_fitted(tmp_path):
     gan.save(tmp_path / "generator.safetensors")
     assert gan.sample([9]).isfinite().all()
     other = gan_of().load(tmp_path / "generator.safetensors")
-    assert other.settings_["epsilon"] == 8
-    assert other.statement() == gan.statement()
+    assert (other.settings_["epsilon"], other.statement()) == (8, gan.statement())
 
 
 class Counts(Generator):

@@ -289,9 +289,7 @@ def of_ledger(ledger: Releases) -> Worlds:
     One record is the worst of every mechanism at once: it moves every coordinate as far as its
     clipping lets it, and may report any answer.
     """
-    return together(
-        [repeated(worst_pair(mechanism), n) for mechanism, n in Ledger.of(ledger).releases]
-    )
+    return together([repeated(worst_pair(one), n) for one, n in Ledger.of(ledger).releases])
 
 
 @singledispatch

@@ -12,9 +12,7 @@ from dpkit.privacy import Release, SampledGaussian, pld
 DIRECTIONS = np.array([[1.0, 0, 0, 0], [1, 1, 1, 1], [-1, -1, 1, 1]])
 LENGTHS = np.concatenate([np.geomspace(1e-2, 1e2, 81), [0.5]])
 RECORDS = [length * d / np.linalg.norm(d) for d in DIRECTIONS for length in LENGTHS]
-COUNTED = [
-    name for name, fault in FAULTS.items() if math.isfinite(fault.covered(HomeworkSettings(1, 2)))
-]
+COUNTED = [n for n, f in FAULTS.items() if math.isfinite(f.covered(HomeworkSettings(1, 2)))]
 
 
 class Noise:

@@ -39,9 +39,7 @@ def nothing_done():
 
 
 def test_every_notebook_has_three_to_six_exercises():
-    notebooks = {
-        path.stem for path in (Path(__file__).parents[3] / "notebooks/source").glob("*.py")
-    }
+    notebooks = {p.stem for p in (Path(__file__).parents[3] / "notebooks/source").glob("*.py")}
     assert {sheet.notebook for sheet in SHEETS} == notebooks
     assert all(3 <= len(sheet.exercises) <= 6 for sheet in SHEETS)
 

@@ -81,8 +81,7 @@ def test_what_was_drawn_before_stays_in_grey_on_the_same_axes():
     (ax,), (old,) = after.axes, before.axes
     assert ax.get_ylim() == old.get_ylim()
     line, ghost = ax.lines
-    assert ghost.get_gid() == GHOST
-    assert list(ghost.get_ydata()) == [1, 4, 10]
+    assert (ghost.get_gid(), list(ghost.get_ydata())) == (GHOST, [1, 4, 10])
     assert ghost.get_zorder() < line.get_zorder()
     again = drawn([1, 2, 7])
     follow(again, after)

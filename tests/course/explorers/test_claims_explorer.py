@@ -52,8 +52,7 @@ def made_up(monkeypatch):
 def test_verdicts_are_those_of_the_library(claim):
     found = ClaimsWall.compute(paper=claim.paper, verdict=ALL, word="", claim=claim.id)
     direct = claims.check(claim)
-    assert found["verdict"] == direct.verdict
-    assert found["explanation"] == direct.explanation
+    assert (found["verdict"], found["explanation"]) == (direct.verdict, direct.explanation)
     assert found["computed"] == direct.computed or math.isnan(direct.computed)
 
 
@@ -80,8 +79,7 @@ def test_filters_change_the_options_and_keep_a_choice_that_stays(explorer):
     control = explorer.values["claim"]
     control.value = "dp_cgan/notebook-log"
     explorer.values["verdict"].value = "holds"
-    assert control.options == matching(ALL, "holds")
-    assert control.value == "dp_cgan/notebook-log"
+    assert (control.options, control.value) == (matching(ALL, "holds"), "dp_cgan/notebook-log")
     explorer.values["verdict"].value = "fails"
     assert control.options == matching(ALL, "fails")
     assert control.value == control.options[0] == explorer.result["claim"].id
@@ -120,9 +118,7 @@ def test_the_wall_holds_a_tile_for_each_chosen_claim(explorer):
             tiles, chosen = tiles_of(explorer)[paper.NAME], matching(paper.NAME, verdict)
             found = [checked(claim) for claim in paper.CLAIMS if claim.id in chosen]
             assert [tile.description for tile in tiles] == [LOOKS[v.verdict].sign for v in found]
-            assert [tile.tooltip.partition(":")[0] for tile in tiles] == [
-                one.claim.name for one in found
-            ]
+            assert [x.tooltip.partition(":")[0] for x in tiles] == [x.claim.name for x in found]
             colours = [tile.style.button_color for tile in tiles]
             assert colours == [LOOKS[one.verdict].tile for one in found]
             shown = explorer.tiles.rows[paper.NAME].layout.display != "none"

@@ -11,24 +11,13 @@ from scipy.stats import binom
 from dpkit.audit.one_run import Guesses, tails
 from dpkit.common.plots import Picture
 from dpkit.course.explorers import PlayTheAttacker
-from dpkit.course.explorers.play_the_attacker import (
-    DELTA,
-    FIRST,
-    HELP,
-    ROUNDS,
-    WITHOUT,
-    Score,
-    best_guesses,
-    deal,
-    interval,
-    score,
-    true_epsilon,
-)
+from dpkit.course.explorers import play_the_attacker as play
+from dpkit.course.explorers.play_the_attacker import DELTA, FIRST, ROUNDS, Score, deal, interval
 from dpkit.privacy import Gaussian, Release, pld
 from dpkit.privacy.numerics import bracket
 
 computed = partial(
-    PlayTheAttacker.compute, noise_multiplier=1.0, help=HELP[0], seed=FIRST, guesses=""
+    PlayTheAttacker.compute, noise_multiplier=1.0, help=play.HELP[0], seed=FIRST, guesses=""
 )
 
 
@@ -52,7 +41,7 @@ def test_coins_are_fair_and_the_noise_is_as_wide_as_it_says():
     """2,000 games: each mean within 4 standard errors, by chance outside with 6e-5; seeds fixed."""
     games = [deal(2.0, seed) for seed in range(2_000)]
     present = np.concatenate([game.present for game in games])
-    noise = np.concatenate([game.seen for game in games]) - WITHOUT - present
+    noise = np.concatenate([game.seen for game in games]) - play.WITHOUT - present
     n = present.size
     assert n == 2_000 * ROUNDS
     assert abs(present.mean() - 0.5) < 4 * 0.5 / math.sqrt(n)
@@ -63,7 +52,7 @@ def test_coins_are_fair_and_the_noise_is_as_wide_as_it_says():
 def test_the_best_attacker_is_right_as_often_as_expected():
     """40,000 rounds, within 4 standard errors: outside by chance with 6e-5; seeds fixed."""
     games = [deal(1.0, seed) for seed in range(2_000)]
-    right = sum(score(best_guesses(game), game.present).right for game in games)
+    right = sum(play.score(play.best_guesses(game), game.present).right for game in games)
     chance, n = float(ndtr(0.5)), 2_000 * ROUNDS
     assert computed()["chance"] == pytest.approx(chance)
     assert abs(right / n - chance) < 4 * math.sqrt(chance * (1 - chance) / n)
@@ -71,12 +60,11 @@ def test_the_best_attacker_is_right_as_often_as_expected():
 
 def test_guesses_are_counted_and_the_next_number_is_seen_and_no_truth_beyond_them():
     present = np.array([True, False, True, True])
-    counts = [score(guesses, present) for guesses in ("", "IOOP", "PPP")]
+    counts = [play.score(guesses, present) for guesses in ("", "IOOP", "PPP")]
     assert counts == [(0, 0, 0), (2, 1, 1), (0, 0, 3)]
     for played in range(ROUNDS + 1):
         found = computed(guesses=played * "I")
-        assert len(found["present"]) == played
-        assert len(found["seen"]) == min(played + 1, ROUNDS)
+        assert (len(found["present"]), len(found["seen"])) == (played, min(played + 1, ROUNDS))
 
 
 @pytest.mark.parametrize("counts", [(20, 0, 0), (14, 6, 0), (5, 0, 15), (18, 2, 0)])
@@ -120,7 +108,9 @@ def test_the_lower_end_holds_as_often_as_it_says():
 def test_the_releases_epsilon_is_certified_by_another_accountant():
     for noise in (0.5, 1.0, 4.0):
         pair = pld.epsilon([Release(Gaussian(noise))], delta=DELTA)
-        assert pair.lower * (1 - 1e-8) <= true_epsilon(noise).epsilon <= pair.epsilon * (1 + 1e-8)
+        assert (
+            pair.lower * (1 - 1e-8) <= play.true_epsilon(noise).epsilon <= pair.epsilon * (1 + 1e-8)
+        )
 
 
 def test_buttons_write_the_guesses_and_stop_after_twenty(explorer):
@@ -136,8 +126,7 @@ def test_buttons_write_the_guesses_and_stop_after_twenty(explorer):
     assert "69.1 %, comes to epsilon 0.81" in explorer.numbers.value
     assert [button.disabled for button in explorer.buttons] == [True, True, True, False]
     explorer.buttons[-1].click()
-    assert explorer.values["guesses"].value == ""
-    assert explorer.values["seed"].value == FIRST + 1
+    assert (explorer.values["guesses"].value, explorer.values["seed"].value) == ("", FIRST + 1)
     assert not any(button.disabled for button in explorer.buttons)
 
 
@@ -157,7 +146,7 @@ def test_all_right_and_all_wrong(explorer):
 
 def test_another_noise_deals_anew_and_help_does_not(explorer):
     press(explorer, "II")
-    explorer.values["help"].value = HELP[1]
+    explorer.values["help"].value = play.HELP[1]
     assert explorer.values["guesses"].value == "II"
     explorer.values["noise_multiplier"].value = 2.0
     assert explorer.values["guesses"].value == ""

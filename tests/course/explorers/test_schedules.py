@@ -54,8 +54,7 @@ def test_few_levels_are_priced_as_they_are(kind):
 @pytest.mark.parametrize("steps", [20, 1000])
 def test_a_decay_goes_from_start_to_end(kind, steps):
     noises = schedules.values(schedule(kind, 3.0, 0.5, 4, steps), steps=steps)
-    assert noises[0] == pytest.approx(3.0)
-    assert noises[-1] == pytest.approx(0.5)
+    assert (noises[0], noises[-1]) == (pytest.approx(3.0), pytest.approx(0.5))
     assert (np.diff(noises) <= 0).all()
     if kind == "step":
         assert len(np.unique(noises)) == 5

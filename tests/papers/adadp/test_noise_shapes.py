@@ -71,8 +71,7 @@ def test_no_example_moves_a_release_by_more_than_the_noise_is_for(name, steps):
 
 def test_flat_noise_is_that_of_dp_sgd_and_dpopts_is_before_anything_is_released():
     shaped = NoiseShape(parameters(), noise_multiplier=1.5, max_grad_norm=2.0).now()
-    assert shaped.rule == FlatClipping(2.0)
-    assert list(shaped.noise_stds) == [3.0, 3.0]
+    assert (shaped.rule, list(shaped.noise_stds)) == (FlatClipping(2.0), [3.0, 3.0])
     rule, stds = noise_shapes.OptimisedNoise(
         parameters(), noise_multiplier=1.5, max_grad_norm=2.0
     ).now()
@@ -310,9 +309,7 @@ def test_clipped_sums_are_those_of_gradients_one_by_one(case):
     found = clipped_sum(partial(per_example, network, summed_squares), batch, rule=rule)
     expected = [torch.zeros_like(p) for p in network.parameters()]
     for row in batch:
-        own = torch.autograd.grad(
-            summed_squares(network(row[None])).sum(), list(network.parameters())
-        )
+        own = torch.autograd.grad(summed_squares(network(row[None])).sum(), [*network.parameters()])
         norm = sum((g / d).square().sum() for g, d in zip(own, rule.scales, strict=True)).sqrt()
         for total, g in zip(expected, own, strict=True):
             total += g / max(1.0, float(norm) * noise_shapes.ROUNDED_UP)

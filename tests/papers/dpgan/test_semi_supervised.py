@@ -40,9 +40,7 @@ def labelled(count=5):
 
 def made_from(codes):
     """A generator: the code's mean and signs, spread over the image."""
-    return torch.tanh(
-        codes.sum(1)[:, None, None, None] + torch.linspace(-1, 1, 64).view(1, 1, 8, 8)
-    )
+    return torch.tanh(codes.sum(1).view(-1, 1, 1, 1) + torch.linspace(-1, 1, 64).view(1, 1, 8, 8))
 
 
 def pair_for(settings, *, code_size=CODE, seed=0):

@@ -42,8 +42,7 @@ def test_table_1(row):
     assert (one.target_epsilon, one.target_delta) == (epsilon, 1e-5)
     assert f"{one.noise_multiplier:.3f}" == noise
     assert settings_module.CLUSTERS[name] == groups
-    assert one.warm_start == warm_start
-    assert one.expected_batch_size == 4 * batch
+    assert (one.warm_start, one.expected_batch_size) == (warm_start, 4 * batch)
     assert (one.penalty_weight, one.critic_steps, one.devices) == (10, 4, 4)
     assert one.noise_divisor == pytest.approx(math.sqrt(batch / 4))
     on_one = replace(one, devices=1)  # there it is that of the published slip
@@ -69,9 +68,7 @@ def test_tensors_and_groups(name: str, tensors: int, grouped: int):
     assert settings.charged_groups == settings.parts == grouped
     assert isinstance(settings.clipping, GroupClipping)
     for group in range(grouped):  # no group holds a weight and anything else
-        members = [
-            b for b, own in zip(biases, settings.clipping.groups, strict=True) if own == group
-        ]
+        members = [b for b, g in zip(biases, settings.clipping.groups, strict=True) if g == group]
         assert members == [False] or all(members)
     wrong = automatic(settings, groups=grouped)
     assert (wrong.charged_groups, wrong.parts) == (grouped, tensors)

@@ -56,8 +56,7 @@ def test_what_is_kept_stays_and_checkpoints_go(run, tmp_path):
 def test_parts_and_streams_are_named_after_the_run(run):
     part = run.part(lambda: None, what="lr", classifier="lr")
     assert (part.name, part.seed) == ("repaired-seed0-lr", 0)
-    assert part.settings["type"] == "DpCganSettings"
-    assert part.settings["classifier"] == "lr"
+    assert (part.settings["type"], part.settings["classifier"]) == ("DpCganSettings", "lr")
     one, other, again = (torch.randn(3, generator=run.rng(name)) for name in ("a", "b", "a"))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)

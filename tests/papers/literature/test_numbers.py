@@ -272,8 +272,6 @@ def test_opacus_divides_by_the_number_of_records():
 
 def test_means_move_by_a_half_between_one_record_and_two():
     tables = [one for size in range(1, 7) for one in product((0.0, 1.0), repeat=size)]
-    moves = [
-        (len(one), abs(np.mean([*one, x]) - np.mean(one))) for one in tables for x in (0.0, 1.0)
-    ]
+    moves = [(len(t), abs(np.mean([*t, x]) - np.mean(t))) for t in tables for x in (0.0, 1.0)]
     assert max(move for _, move in moves) == value("smartnoise-mean-sensitivity") == 0.5
     assert all(move <= 1 / size for size, move in moves)

@@ -222,8 +222,7 @@ def test_without_noise_the_repaired_step_clips_example_by_example(count, bound, 
     wanted, share = listed(settings, rows, labels, index=2)
     gan, record = stepped(settings, 2, rows, labels)
     close(weights(gan.discriminator), wanted)
-    assert record.clipped == pytest.approx(share)
-    assert record.batch_size == count
+    assert (record.clipped, record.batch_size) == (pytest.approx(share), count)
     assert np.isfinite(record.discriminator_loss)
 
 
@@ -362,8 +361,7 @@ def test_records_of_categories_are_soft_while_training_and_drawn_as_codes():
     assert soft.shape == (4000, 5)
     assert soft.min() >= 0
     codes = algorithm.drawn(outputs, (3, 2), rng=rng)
-    assert codes.dtype == torch.int64
-    assert codes.shape == (4000, 2)
+    assert (codes.dtype, codes.shape) == (torch.int64, (4000, 2))
     parts = zip(soft.split((3, 2), 1), codes.T, outputs[0].split((3, 2)), strict=True)
     for part, column, logits in parts:
         torch.testing.assert_close(part.sum(1), torch.ones(4000))

@@ -49,8 +49,7 @@ def test_a_ledger_has_n_d_releases_of_each_iterations_own_noise(iterations):
     ledger = REPAIRED.ledger(public_size=2_000, iterations=iterations)
     for release, count in ledger:
         assert isinstance(release, SampledGaussian)
-        assert release.sample_rate == 0.05
-        assert release.adjacency == "add-remove"
+        assert (release.sample_rate, release.adjacency) == (0.05, "add-remove")
         found[release.noise_multiplier] += count
     wanted = [2 * exp(-0.1 * t) for t in range(6 if iterations is None else iterations)]
     assert sorted(found) == pytest.approx(sorted(wanted), rel=1e-14)

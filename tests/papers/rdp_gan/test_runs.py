@@ -474,8 +474,7 @@ def test_rows_take_each_run_at_its_end_and_leave_out_what_is_not_stored():
 
     stored = {f"repaired-5-both-seed{n}": part(0.6 + n / 10, 9) for n in range(3)}
     (row,) = ablation_rows(stored | {"repaired-5-both-later": part(0.0, 9)})
-    assert row["run"] == "epsilon 5, batch 128, rate 0.001"
-    assert row["seeds"] == 3
+    assert (row["run"], row["seeds"]) == ("epsilon 5, batch 128, rate 0.001", 3)
     assert row["accuracy"] == pytest.approx(0.7)
     assert row["accuracy_range"] == pytest.approx((0.6, 0.8))
     assert row["trained_on_generated"] == pytest.approx(0.35)

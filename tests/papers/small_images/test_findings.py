@@ -145,8 +145,7 @@ def test_a_pair_chosen_after_looking_needs_a_wider_interval():
     apart = {key: part for key, part in FIGURES[1].items() if key != "noise-0.8-seed0"}
     apart |= stored("noise-0.8", 7.0 - 0.8 - 1.2 * one)
     found = verdicts(figure_2=apart)["plateau-independent-of-noise"]
-    assert found.spread == pytest.approx(one)
-    assert found.verdict == OPEN
+    assert (found.spread, found.verdict) == (pytest.approx(one), OPEN)
     assert three > 1.2 * one
     apart |= stored("noise-0.8", 7.0 - 0.8 - 1.01 * three)
     assert verdicts(figure_2=apart)["plateau-independent-of-noise"].verdict == "refuted"

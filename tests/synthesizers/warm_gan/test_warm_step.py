@@ -190,8 +190,7 @@ def test_fit_sample_and_statement():
     with pytest.raises(NotFittedError, match="call fit"):
         gan.sample([0])
     made = gan.fit(images, labels).sample([0, 1, 9], reproducible_seed=2)
-    assert made.shape == (3, 1, 14, 14)
-    assert made.dtype == np.float32
+    assert (made.shape, made.dtype) == ((3, 1, 14, 14), np.float32)
     assert 0 <= made.min() < made.max() <= 1
     assert np.allclose(made, gan.fit(images[:, 0], labels).sample([0, 1, 9], reproducible_seed=2))
     assert 9.8 <= gan.guarantee().epsilon <= 10

@@ -109,8 +109,7 @@ def test_the_released_tensors_do_not_depend_on_the_batch():
     network = Calls(lambda parts, x: parts[0](x), nn.Linear(6, 3), nn.Linear(3, 3))
     for batch in (0, 1, 7):
         found, _ = per_example(network, squares, normal(batch, 6))
-        assert len(found.parameters) == 4
-        assert found.norms().shape == (4, batch)
+        assert (len(found.parameters), found.norms().shape) == (4, (4, batch))
         sums = found.weighted_sum(PerTensorClipping(1.0, tensors=4).weights(found.norms()))
         assert [total.shape for total in sums] == [p.shape for p in network.parameters()]
 

@@ -29,6 +29,10 @@ def deviation(x: torch.Tensor) -> torch.Tensor:
     return x + 0.1 * x.std(0).mean()
 
 
+def centre(x: torch.Tensor) -> torch.Tensor:
+    return x - x.mean(0)
+
+
 def discrimination() -> nn.Module:
     """Minibatch discrimination (Salimans et al. 2016): distances to the other examples."""
 
@@ -86,7 +90,7 @@ NETWORKS = {
     "deviation, slow way": lambda: mlp(nn.PReLU(), own(deviation)),
     "minibatch discrimination": lambda: mlp(discrimination()),
     "discrimination, dropout": lambda: mlp(nn.Dropout(0.5), discrimination(), nn.Dropout(0.5)),
-    "centred": lambda: mlp(own(lambda x: x - x.mean(0))),
+    "centred": lambda: mlp(own(centre)),
     "0.001 of the mean": lambda: mlp(own(lambda x: x - 0.001 * x.mean(0))),
     "softmax over the batch": lambda: mlp(nn.Softmax(dim=0)),
     "attention over the batch": lambda: mlp(own(attention_over_the_batch)),
@@ -256,9 +260,7 @@ def test_critics_with_a_penalty_in_which_examples_meet(name):
 
 @pytest.mark.parametrize("activation", [nn.LeakyReLU, nn.Tanh, nn.PReLU])
 def test_a_critic_whose_centring_cancels_between_real_and_fake(activation):
-    critic = nn.Sequential(
-        nn.Linear(6, 8), activation(), nn.Linear(8, 1), own(lambda x: x - x.mean(0))
-    )
+    critic = nn.Sequential(nn.Linear(6, 8), activation(), nn.Linear(8, 1), own(centre))
     with pytest.raises(MixesExamples):
         penalty(critic, normal(8, 6))
 
@@ -289,11 +291,9 @@ def test_critics_that_see_time_first_where_there_are_three_times_as_many_points(
         mixing = torch.linspace(0, 1, batch).double()
         found, _ = gradient_penalty.per_example(critic, real, fake, mixing=mixing)
         for row in range(batch):
-            one = slice(row, row + 1)
-            wanted, _ = gradient_penalty.per_example(
-                critic, real[one], fake[one], mixing=mixing[one]
-            )
-            torch.testing.assert_close(found.norms()[:, one], wanted.norms())
+            i = slice(row, row + 1)
+            wanted, _ = gradient_penalty.per_example(critic, real[i], fake[i], mixing=mixing[i])
+            torch.testing.assert_close(found.norms()[:, i], wanted.norms())
 
 
 def test_examples_are_replaced_by_what_a_network_takes():
@@ -423,6 +423,6 @@ def test_an_infinite_batch_does_not_count():
             found, losses = per_example(network, squares, torch.full((8, 6), torch.nan))
             assert losses.isnan().all()
         found.weighted_sum(torch.ones_like(found.norms()[:1]))
-    network[2].function = lambda _, x: x - x.mean(0)
+    network[2].function = lambda _, x: centre(x)
     with pytest.raises(MixesExamples):
         per_example(network, squares, normal(8, 6))
