@@ -319,8 +319,7 @@ def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
     monkeypatch.setattr(report, "write", write)
     code, out, err = dpkit(f"reproduce dp_cgan --all --scale small --results {tmp_path}")
     page = tmp_path / "report.html"
-    assert out == f"dp_cgan table_1 a: done\nreport: {page}\n"
-    assert page.read_text() == "made"
+    assert (out, page.read_text()) == (f"dp_cgan table_1 a: done\nreport: {page}\n", "made")
     assert code == (2 if fails else 0)
     assert err.startswith("error: 1 of 2 parts failed: dp_cgan table_1 b (OSError" if fails else "")
 

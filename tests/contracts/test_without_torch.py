@@ -32,10 +32,8 @@ def python(code: str) -> str:
 def torch_free_modules() -> list[str]:
     """Every module that may not import torch; matplotlib and ipywidgets may be missing too."""
     files = [path for path in FILES if not needs_torch(path) and path.name != "__main__.py"]
-    needed = {
-        "matplotlib": {"plots.py", "diagrams.py"},
-        "ipywidgets": {"explorers", "quiz.py", "cases.py"},
-    }
+    needed = {"matplotlib": {"plots.py", "diagrams.py"}}
+    needed["ipywidgets"] = {"explorers", "quiz.py", "cases.py"}
     for library, names in needed.items():
         if importlib.util.find_spec(library) is None:
             files = [path for path in files if not names & set(path.parts)]

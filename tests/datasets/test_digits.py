@@ -5,8 +5,7 @@ from dpkit.datasets import digits, images, load, sources
 
 def test_the_digits_are_always_there_in_one_fixed_split():
     train, test = digits(split="train"), load("digits", split="test")
-    assert train.pixels.shape == (1437, 1, 28, 28)
-    assert test.pixels.shape == (360, 1, 28, 28)
+    assert (train.pixels.shape, test.pixels.shape) == ((1437, 1, 28, 28), (360, 1, 28, 28))
     assert (train.pixels.dtype, train.labels.dtype, train.n) == (np.uint8, np.int64, 1437)
     assert (train.checksum, test.checksum) == tuple(file.sha256 for file in sources.DIGITS.files)
     whole = np.bincount(train.labels) + np.bincount(test.labels)

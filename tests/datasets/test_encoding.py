@@ -188,6 +188,7 @@ def test_as_many_rows_as_adult_take_well_under_a_second():
 
 
 KNOWN, LABELS = "known: S, M, L", "labels: 17-29, 30-64, 65-89, 90"
+CLIP = "drop or clip such rows beforehand, or choose wider edges"
 PLACE = "drop or fill such rows, or allow them: "
 TEXT = pd.Series(["17"]).dtype  # object before pandas 3
 BAD = {
@@ -243,13 +244,11 @@ BAD = {
     ),
     "infinite": (
         table(dose=[0.0, 0.1, np.inf]),
-        "column dose, row 2 (index 'c'): inf lies outside [-1.5, 2.0]; "
-        "drop or clip such rows beforehand, or choose wider edges",
+        f"column dose, row 2 (index 'c'): inf lies outside [-1.5, 2.0]; {CLIP}",
     ),
     "too great": (
         table(age=[17, 91, 16]),
-        "column age, row 1 (index 'b'): 91 lies outside [17, 90]; "
-        "drop or clip such rows beforehand, or choose wider edges; 2 such rows",
+        f"column age, row 1 (index 'b'): 91 lies outside [17, 90]; {CLIP}; 2 such rows",
     ),
     "not whole": (
         table(age=[17, 30.5, 90]),

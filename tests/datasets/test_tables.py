@@ -53,8 +53,7 @@ def test_the_split_of_eight_is_of_the_records_without_missing_values_in_their_or
     records = [line for age in range(20, 26) for line in (ROW.replace("41", str(age)), HOLES)]
     files(records, [HOLES])
     train, test = adult_8(split="train"), adult_8(split="test")
-    assert train.age.tolist() == [20, 21, 22]
-    assert test.age.tolist() == [23, 24]
+    assert (train.age.tolist(), test.age.tolist()) == ([20, 21, 22], [23, 24])
     assert test.index.tolist() == [0, 1]
     assert tuple(train.columns) == ADULT_8.names
     assert train.attrs == {"name": "adult_8", "checksum": ADULT_8.checksum(train)}

@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,12 +28,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 CELL_TIMEOUT = 300  # seconds
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 # Without the interpreter's version, which would change the file on every other machine.
-LANGUAGE = {
-    "file_extension": ".py",
-    "mimetype": "text/x-python",
-    "name": "python",
-    "pygments_lexer": "ipython3",
-}
+LANGUAGE = {"file_extension": ".py", "mimetype": "text/x-python"}
+LANGUAGE |= {"name": "python", "pygments_lexer": "ipython3"}
 # Tag of a cell -> what of it is folded until a reader opens it: what follows a guess, and plumbing.
 HIDDEN = {"guessed": ("outputs",), "hide-input": ("source",)}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -185,19 +182,19 @@ def execute(source: Path) -> Ran:
     return ran
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def each(do: Callable[[Path], object], done: str, arguments: list[str], words: str | None) -> int:
+    """Do it with each source that is named, or with all; 1 where one could not be `done`."""
+    parser = argparse.ArgumentParser(description=words)
     parser.add_argument("sources", type=Path, nargs="*", help="py:percent files; default: all")
-    sources = parser.parse_args().sources or sorted(SOURCES.glob("*.py"))
     failed = 0
-    for source in sources:
+    for source in parser.parse_args(arguments).sources or sorted(SOURCES.glob("*.py")):
         try:
-            execute(source.resolve())
+            do(source.resolve())
         except Unstorable as error:
-            print(f"{source.stem} was not written: {error}", file=sys.stderr)
+            print(f"{source.stem} was not {done}: {error}", file=sys.stderr)
             failed += 1
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(each(execute, "written", sys.argv[1:], __doc__))

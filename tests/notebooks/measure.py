@@ -12,7 +12,6 @@ rarely changes a byte:
 A notebook whose header changed is run again by execute.py, which alone writes .ipynb files.
 """
 
-import argparse
 import math
 import re
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import execute
-from pairs import NOTEBOOKS, SOURCES
+from pairs import NOTEBOOKS
 
 README = NOTEBOOKS / "README.md"
 TIME = re.compile(r"(\*\*Time\*\* )(an?|\d+) (second|minute)s?\b")
@@ -37,7 +36,7 @@ class Figures(NamedTuple):
     megabytes: int  # the kernel's largest resident set, in MB (10^6 bytes)
 
 
-class Unstated(ValueError):
+class Unstated(execute.Unstorable):
     """A header or a table that has no place for a figure."""
 
 
@@ -138,17 +137,7 @@ def measure(source: Path, readme: Path = README) -> Figures:
 
 def main(arguments: list[str]) -> int:
     """Measure what is named, or all; 1 where one could not be."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sources", type=Path, nargs="*", help="py:percent files; default: all")
-    sources = parser.parse_args(arguments).sources or sorted(SOURCES.glob("*.py"))
-    failed = 0
-    for source in sources:
-        try:
-            measure(source.resolve())
-        except (Unstated, execute.Unstorable) as error:
-            print(f"{source.stem} was not measured: {error}", file=sys.stderr)
-            failed += 1
-    return 1 if failed else 0
+    return execute.each(measure, "measured", arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -85,13 +85,7 @@ def test_the_tolerance_of_a_cell():
     assert numbers_apart.tolerance_of(["x", "tolerance=0.05"]) == 0.05
 
 
-@pytest.mark.parametrize(
-    "tags",
-    [
-        ["tolerance=0.05", "tolerance=0.1"],
-        *(["tolerance=" + bad] for bad in ("0.6", "nan", "inf", "0", "1e-7", "wide")),
-    ],
-)
-def test_a_tolerance_that_is_none_is_refused(tags: list[str]):
+@pytest.mark.parametrize("told", ["0.05 0.1", "0.6", "nan", "inf", "0", "1e-7", "wide"])
+def test_a_tolerance_that_is_none_is_refused(told: str):
     with pytest.raises(ValueError, match=r"at most one tag tolerance=X .*got"):
-        numbers_apart.tolerance_of(tags)
+        numbers_apart.tolerance_of([f"tolerance={one}" for one in told.split()])

@@ -33,9 +33,7 @@ def block_of(family: list, counts: list[int]) -> loss_grid.Block:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_masses_side_by_side_are_those_of_each(family):
-    edges = np.array(
-        [[-40.0, -0.7, 0.0, 1e-9, 0.3, 45.0], [-2, -1, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]]
-    )
+    edges = np.array([[-40, -0.7, 0, 1e-9, 0.3, 45.0], [-2, -1, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])
     found = stacked(losses(family)).masses(edges)
     assert found.shape == (2, 3, 7)
     for i, loss in enumerate(losses(family)):

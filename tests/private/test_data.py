@@ -69,8 +69,7 @@ def test_of_a_data_loader_the_dataset_is_taken_and_that_is_said():
     loader = DataLoader(held, collate_fn=lambda rows: (rows[0][0][None] + 7, rows[0][1][None]))
     with pytest.warns(UserWarning, match="item by item through collate_fn"):
         x, y = tensors(loader)
-    assert x.tolist() == (X + 7).tolist()
-    assert y.tolist() == Y.tolist()
+    assert (x.tolist(), y.tolist()) == ((X + 7).tolist(), Y.tolist())
     for wrong in (lambda rows: (rows[0][0],), lambda rows: rows[0][0][None, :2].expand(2, 2)):
         with pytest.raises(ValueError, match="one row of one item"):
             tensors(DataLoader(held, collate_fn=wrong))

@@ -100,18 +100,12 @@ class LossModule(nn.Module):
         return self.criterion(self.body(x), y)
 
 
-@program(**SIX_STEPS)
-def bound_method_that_asks_for_sizes(seed):
-    """The loss is a method of a trainer, which holds the data and reads their sizes."""
-    trainer = Trainer(seed)
-    return run(private_of(trainer.net, trainer.x, trainer.y), trainer.loss)
-
-
-@program(**SIX_STEPS)
-def callable_trainer_as_a_loss(seed):
-    """The loss is an object with __call__, which holds the data and counts its calls."""
-    trainer = Trainer(seed)
-    return run(private_of(trainer.net, trainer.x, trainer.y), trainer)
+@program(**SIX_STEPS, called=SIX_STEPS)
+def method_that_asks_for_sizes_or_callable_trainer_as_a_loss(seed):
+    """The loss is a method of a trainer that holds the data and asks for sizes; or the trainer."""
+    one, other = Trainer(seed), Trainer(seed)
+    called = run(private_of(other.net, other.x, other.y), other)
+    return run(private_of(one.net, one.x, one.y), one.loss) | {"called": called}
 
 
 @program(**SIX_STEPS)

@@ -15,9 +15,8 @@ from dpkit.private import Budget, PrivateImages
 from dpkit.synthesizers.records import checksum
 
 MOMENTS, FEATURES = "moments", "random features"
-methods = pytest.mark.parametrize(
-    "method", [MOMENTS, pytest.param(FEATURES, marks=pytest.mark.torch)]
-)
+WAYS = [MOMENTS, pytest.param(FEATURES, marks=pytest.mark.torch)]
+methods = pytest.mark.parametrize("method", WAYS)
 
 
 @pytest.fixture(autouse=True)

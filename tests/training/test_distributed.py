@@ -128,8 +128,7 @@ def test_both_ranks_go_on_after_a_crash_with_each_step_charged_once(killed):
 
 def test_alone_there_is_nobody_to_join_and_processes_of_torchrun_must(monkeypatch):
     with distributed.joined("cpu") as device:
-        assert device == torch.device("cpu")
-        assert distributed.here() == (0, 1)
+        assert (device, distributed.here()) == (torch.device("cpu"), (0, 1))
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match=r"each would spend the budget by itself.*joined"):

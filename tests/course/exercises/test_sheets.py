@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 from dpkit.course import exercises
-from dpkit.course.exercises.sheet import (
-    Choice,
-    Exercise,
-    Function,
-    Guess,
-    Sheet,
-    as_number,
-    readings,
-)
+from dpkit.course.exercises.sheet import Choice, Function, Guess, Sheet, as_number, readings
 from dpkit.privacy import Gaussian, Release, pld
 
 MODULES = sorted(
@@ -139,7 +131,8 @@ def test_exercises_are_in_the_order_in_which_their_notebook_asks_them():
     notebooks = Path(__file__).parents[3] / "notebooks/source"
     for name, sheet in zip(MODULES, SHEETS, strict=True):
         module = importlib.import_module(f"dpkit.course.exercises.{name}")
-        names = {one: called for called, one in vars(module).items() if isinstance(one, Exercise)}
+        held, kind = vars(module), exercises.sheet.Exercise
+        names = {one: called for called, one in held.items() if isinstance(one, kind)}
         asked = [names[one] for one in sheet.exercises if not isinstance(one, Choice)]
         text = (notebooks / f"{sheet.notebook}.py").read_text()
         places = [text.index(f"turn.{one}.check(...)") for one in asked]

@@ -49,8 +49,7 @@ def test_a_setting_moves_all_at_once_and_the_first_sets_back(explorer, monkeypat
 
 def test_a_guess_comes_before_the_numbers(explorer):
     explorer.switch.value = True
-    assert explorer.numbers.value == ASK
-    assert bytes(explorer.picture.value) == b""
+    assert (explorer.numbers.value, bytes(explorer.picture.value)) == (ASK, b"")
     assert explorer.picture.layout.display == "none"  # no image that looks broken
     assert explorer.sentence.value == ""
     explorer.values["steps"].value = 20_000.0

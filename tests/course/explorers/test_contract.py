@@ -429,8 +429,7 @@ def test_every_control_moves_what_is_shown_and_back(explorer, drawn, case, asked
         patch.setattr(explorer, "update", lambda: None)
         set_back(explorer, values)
     afresh(explorer)
-    assert shown(explorer) == before
-    assert len(_instances) == widgets
+    assert (shown(explorer), len(_instances)) == (before, widgets)
 
 
 def test_moves_in_quick_succession_leave_one_picture_and_no_widgets(

@@ -39,8 +39,7 @@ def page(browser):
     one.goto(PAGE)
     yield one
     one.close()
-    assert {url.partition(":")[0] for url in asked} == {"file"}
-    assert errors == []
+    assert ({url.partition(":")[0] for url in asked}, errors) == ({"file"}, [])
 
 
 def ledgers():

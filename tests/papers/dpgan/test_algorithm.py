@@ -32,9 +32,8 @@ def published(settings, *, batch=3, devices=1):
 
 
 def repaired(clipping, *, batch=3):
-    return replace(
-        paper.REPAIRED, clipping=clipping, sampling=PoissonSampling(batch), **SMALL, max_steps=8
-    )
+    given = {"clipping": clipping, "sampling": PoissonSampling(batch), "max_steps": 8}
+    return replace(paper.REPAIRED, **given, **SMALL)
 
 
 GROUPS = biases_together(is_bias(3))
@@ -317,8 +316,7 @@ def test_networks_at_the_papers_sizes(settings, tensors, shape):
         gan = algorithm.new_gan(settings, seed=0, device=torch.device("meta"))
         critic, generator = gan.discriminator, gan.generator_net
         made = generator.eval()(torch.empty(2, 128))
-        assert made.shape == (2, *shape)
-        assert critic(made).shape == (2, 1)
+        assert (made.shape, critic(made).shape) == ((2, *shape), (2, 1))
     named = dict(critic.named_parameters())
     assert len(named) == settings.tensors == tensors
     biases = tuple(name.endswith("bias") for name in named)

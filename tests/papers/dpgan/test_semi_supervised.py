@@ -113,8 +113,7 @@ def test_it_is_the_listing():
 def test_the_share_rises_slowly_from_a_third_on():
     long = semi.SemiSupervisedLearning(iterations=301)
     shares = [long.share_at(t) for t in range(301)]
-    assert long.joined_at == 100
-    assert shares[:101] == [0.0] * 101
+    assert (long.joined_at, shares[:101]) == (100, [0.0] * 101)
     steps = [b - a for a, b in pairwise(shares[100:])]
     assert steps == pytest.approx([0.2 / 200] * 200)
     assert shares[-1] == pytest.approx(0.2)

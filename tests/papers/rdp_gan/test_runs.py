@@ -31,9 +31,8 @@ from dpkit.training.optimizers import Adam
 from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
-SMALL: dict[str, Any] = {
-    **{"network": Mlp(4), "latent_size": 3, "iterations": 6, "discriminator_steps": 2}
-}
+SMALL: dict[str, Any] = {"network": Mlp(4), "latent_size": 3, "iterations": 6}
+SMALL["discriminator_steps"] = 2
 REPAIRED = replace(
     SETTINGS,
     noise=GradientNoise(ExponentialDecay(20.0, 0.1), 0.5),

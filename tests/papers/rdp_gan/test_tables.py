@@ -145,5 +145,4 @@ def test_bars_stand_side_by_side():
     plots.bars(ax, {"a": [0.2, 0.8], "b": [0.5, 0.5]}, labels=["x", "y"], y="share")
     heights = [patch.get_height() for patch in ax.patches]  # pyright: ignore
     lefts = np.array([patch.get_x() for patch in ax.patches])  # pyright: ignore
-    assert heights == [0.2, 0.8, 0.5, 0.5]
-    assert lefts == pytest.approx([-0.4, 0.6, 0.0, 1.0])
+    assert (heights, lefts) == ([0.2, 0.8, 0.5, 0.5], pytest.approx([-0.4, 0.6, 0.0, 1.0]))

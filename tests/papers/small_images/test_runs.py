@@ -13,13 +13,7 @@ from dpkit.papers import small_images as paper
 from dpkit.papers.experiments import run
 from dpkit.papers.small_images import experiments, tables
 from dpkit.papers.small_images.experiments import COLUMNS, FidCurve
-from dpkit.papers.small_images.settings import (
-    DIGITS_SIZE,
-    EVERY,
-    ORDERS,
-    REDUCED_STEPS,
-    settings_of,
-)
+from dpkit.papers.small_images.settings import DIGITS_SIZE, EVERY, ORDERS, settings_of
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.clipping import FlatClipping
 
@@ -171,7 +165,7 @@ def test_figures_are_planned_on_mnist_at_both_scales():
             assert {part.settings["records"] for part in made} == {"mnist"}
             if plan != "classifier":
                 assert len(made) == 2 * len(own)
-                short = 2_000 if plan == "figure_3" else REDUCED_STEPS
+                short = 2_000 if plan == "figure_3" else paper.settings.REDUCED_STEPS
                 steps = 18_760 if scale == "paper" else short
                 told = {(part.settings["max_steps"], part.settings["images"]) for part in made}
                 assert told == {(steps, 9_984)}

@@ -13,7 +13,6 @@ from scipy.optimize import root_scalar
 
 from dpkit.privacy import Gaussian, Release, normals, pld
 from dpkit.synthesizers import marginals
-from dpkit.synthesizers import marginals as consistent
 from dpkit.synthesizers.marginals import MarginalsSettings, fit, model_from, pair_counts
 
 SIZES = (3, 2, 4, 2)
@@ -54,9 +53,7 @@ def test_noise_is_as_large_as_priced(monkeypatch):
     sizes = (30, 40, 50)
     settings = MarginalsSettings(sizes, target=0, noise_multiplier=2.5)
     codes, seen = records(1000, sizes=sizes), []
-    monkeypatch.setattr(
-        "dpkit.synthesizers.marginals.model_from", lambda noisy, **_: seen.append(noisy)
-    )
+    monkeypatch.setattr(marginals, "model_from", lambda noisy, **_: seen.append(noisy))
     fit(codes, settings=settings, public_size=1000, rng=rng(5))
     multiples = seen[0] / normals.grid(settings.noise_std)
     assert (multiples == multiples.round()).all()  # no digit tells which noise was possible
@@ -109,11 +106,9 @@ def test_a_large_release_with_structural_zeros_agrees_too():
     codes[:, 1] = codes[:, 2] % 15  # a function of another column: most cells are 0
     codes[:, 4] = codes[:, 6] % 3
     settings = MarginalsSettings(sizes, target=7, noise_multiplier=2.0)
-    model = fit(codes, settings=settings, public_size=2000, rng=rng())
+    tables = fit(codes, settings=settings, public_size=2000, rng=rng()).tables
     for i, j in settings.pairs:
-        np.testing.assert_allclose(
-            model.tables.pair(i, j).sum(1), model.tables.shares[i], atol=1e-6
-        )
+        np.testing.assert_allclose(tables.pair(i, j).sum(1), tables.shares[i], atol=1e-6)
 
 
 def test_without_noise_the_pairs_in_the_tree_are_the_data_s_own():
@@ -142,9 +137,8 @@ def exact_joint(model) -> np.ndarray:
 
 def test_samples_follow_the_model():
     """Chi-square of 100,000 rows over all 48 cells; a true model fails with probability 1e-7."""
-    model = fit(
-        records(300), settings=replace(QUIET, noise_multiplier=1.0), public_size=300, rng=rng(3)
-    )
+    noisy = replace(QUIET, noise_multiplier=1.0)
+    model = fit(records(300), settings=noisy, public_size=300, rng=rng(3))
     joint = exact_joint(model).ravel()
     assert joint.sum() == pytest.approx(1, abs=1e-9)
     rows = model.sample(100_000, rng=rng(4))
@@ -214,14 +208,14 @@ def test_what_the_target_explains_of_a_pair_is_no_evidence_of_an_edge():
     target = np.array([0.4, 0.6])
     cube = given[0][:, None, :] * given[1][None] * target
     noisy = {(0, 1): cube.sum(2), (0, 2): cube.sum(1), (1, 2): cube.sum(0)}
-    found = consistent.made_consistent(noisy, (3, 2, 2), target=2, std=1e-6)
+    found = marginals.made_consistent(noisy, (3, 2, 2), target=2, std=1e-6)
     assert found.seen[0, 1] == 0
     assert min(found.seen[0, 2], found.seen[1, 2]) > 0.999
-    triangle = consistent.triangle(found, 0, 1, 2)
+    triangle = marginals.triangle(found, 0, 1, 2)
     np.testing.assert_allclose(triangle, cube, atol=1e-5)
-    assert consistent.dependence(triangle) == pytest.approx(0, abs=1e-9)
+    assert marginals.dependence(triangle) == pytest.approx(0, abs=1e-9)
     shifted = noisy | {(0, 1): noisy[0, 1] + 0.05 * np.outer([1, 0, -1], [1, -1])}
-    assert consistent.made_consistent(shifted, (3, 2, 2), target=2, std=1e-6).seen[0, 1] > 0.999
+    assert marginals.made_consistent(shifted, (3, 2, 2), target=2, std=1e-6).seen[0, 1] > 0.999
 
 
 def test_a_column_s_shares_are_averaged_by_inverse_variance():
@@ -231,7 +225,7 @@ def test_a_column_s_shares_are_averaged_by_inverse_variance():
         (0, 2): np.array([[0.075] * 8, [0.05] * 8]),
         (1, 2): np.full((2, 8), 1 / 16),
     }
-    found = consistent.made_consistent(noisy, (2, 2, 8), target=1, std=0.01)
+    found = marginals.made_consistent(noisy, (2, 2, 8), target=1, std=0.01)
     assert found.shares[0][0] == pytest.approx(0.8 * 0.5 + 0.2 * 0.6, abs=1e-12)
 
 
@@ -239,12 +233,12 @@ def test_shrinking_leaves_what_is_expected_beyond_the_noise():
     """Of what a pair shows beyond independence, 1 - noise / power is kept (James, Stein)."""
     beyond = 0.05 * np.outer([1, 0, -1], [1, -1])
     noisy = {(0, 1): np.outer([0.3, 0.3, 0.4], [0.5, 0.5]) + beyond}
-    found = consistent.made_consistent(noisy, (3, 2), target=1, std=0.02)
+    found = marginals.made_consistent(noisy, (3, 2), target=1, std=0.02)
     kept = 1 - 0.02**2 * 2 / (beyond**2).sum()
     assert found.seen[0, 1] == pytest.approx(kept, rel=1e-12)
-    wanted = np.outer([0.3, 0.3, 0.4], [0.5, 0.5]) + kept * beyond * (1 - consistent.SPREAD)
+    wanted = np.outer([0.3, 0.3, 0.4], [0.5, 0.5]) + kept * beyond * (1 - marginals.SPREAD)
     np.testing.assert_allclose(found.pairs[0, 1], wanted, atol=1e-9)
-    assert consistent.made_consistent(noisy, (3, 2), target=1, std=0.1).seen[0, 1] == 0
+    assert marginals.made_consistent(noisy, (3, 2), target=1, std=0.1).seen[0, 1] == 0
 
 
 def test_the_private_count_is_not_used_and_the_seed_decides():
@@ -265,7 +259,7 @@ def test_projection_is_the_nearest_point():
     """Nearer than 2,000 random probabilities; the threshold found by bisection gives the same."""
     rng = np.random.default_rng(0)
     values = rng.normal(0.1, 0.3, (3, 4))
-    found = consistent.onto_probabilities(values)
+    found = marginals.onto_probabilities(values)
     over = root_scalar(lambda t: np.maximum(values - t, 0).sum() - 1, bracket=(-5, 5), xtol=1e-14)
     np.testing.assert_allclose(found, np.maximum(values - over.root, 0), atol=1e-12)
     others = rng.dirichlet(np.ones(12), 2000).reshape(-1, 3, 4)
@@ -280,7 +274,7 @@ def test_dependence_is_conditional_mutual_information():
         return float(-(p * np.log(p)).sum())
 
     wanted = entropy(cube.sum(1)) + entropy(cube.sum(0)) - entropy(cube) - entropy(cube.sum((0, 1)))
-    assert consistent.dependence(cube) == pytest.approx(wanted, rel=1e-10)
+    assert marginals.dependence(cube) == pytest.approx(wanted, rel=1e-10)
 
 
 def test_a_triangle_has_its_pairs_and_no_interaction_of_three():
@@ -288,7 +282,7 @@ def test_a_triangle_has_its_pairs_and_no_interaction_of_three():
     codes[:, 2] = (codes[:, 0] + codes[:, 3]) % 4
     codes[:100] = records(100, seed=9)  # so that no cell is 0
     model = fit(codes, settings=QUIET, public_size=500, rng=rng())
-    cube = consistent.triangle(model.tables, 0, 2, 3)
+    cube = marginals.triangle(model.tables, 0, 2, 3)
     for axis, pair in ((2, (0, 2)), (1, (0, 3)), (0, (2, 3))):
         np.testing.assert_allclose(cube.sum(axis), model.tables.pair(*pair), atol=1e-8)
     logs = np.log(cube)

@@ -108,8 +108,7 @@ def test_an_error_in_a_step_leaves_the_last_checkpoint_and_the_charge(place, err
 
     with pytest.raises(error):
         Run(place, watch=fails).all()
-    assert read_saved(place.path).step == 3
-    assert spent(place.path) == STEPS
+    assert (read_saved(place.path).step, spent(place.path)) == (3, STEPS)
     assert whole_run().state() == Run(place).all().state()
 
 
@@ -246,8 +245,7 @@ def test_what_changes_between_two_steps_ends_the_run_before_the_next(place, medd
     meddle(run)
     with pytest.raises(RuntimeError, match=words):
         next(run.records)
-    assert run.done == list(range(5))
-    assert read_saved(place.path).step == 3
+    assert (run.done, read_saved(place.path).step) == (list(range(5)), 3)
     torch.set_num_threads(1)
     assert whole_run().state() == Run(place).all().state()
     assert spent(place.path) == STEPS

@@ -38,8 +38,7 @@ def test_a_damaged_or_lost_checkpoint_is_refused_and_its_charges_stay(place, how
     before = contents(place)
     with pytest.raises(ValueError, match=r"(damaged|is gone).* cannot continue after the 8 steps"):
         next(Run(place).records)
-    assert contents(place) == before
-    assert spent(place.path) == STEPS
+    assert (contents(place), spent(place.path)) == (before, STEPS)
     place.path.write_bytes(content)
     assert Run(place).all().done[0] == 3
 

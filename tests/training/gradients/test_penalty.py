@@ -157,8 +157,7 @@ def test_why_layer_and_instance_normalisation_do(name, norm):
 def test_an_empty_batch_sums_to_zero():
     critic = convolutional()
     found, losses = gradient_penalty.per_example(critic, *drawn(0)[:2], mixing=drawn(0)[2])
-    assert losses.shape == (0,)
-    assert found.norms().shape == (6, 0)
+    assert (losses.shape, found.norms().shape) == ((0,), (6, 0))
     sums = found.weighted_sum(torch.zeros(1, 0).double())
     assert [s.shape for s in sums] == [p.shape for p in found.parameters]
     assert not any(s.any() for s in sums)
