@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 from curves import ASKED, GAUSSIANS, NULLS, OTHERS, SURE, Curve, allowed, gaussian, mu_at, some
 
+from dpkit.audit import one_run as one_run_module
 from dpkit.audit.bounds import NORMAL
-from dpkit.audit.one_run import (
-    STEEP,
-    Guesses,
-    one_run,
-    one_run_fdp,
-    p_value_chosen,
-    refuted_fdp,
-    split_canaries,
-    tails,
-    tails_near,
-)
+from dpkit.audit.one_run import STEEP, Guesses, one_run, one_run_fdp, refuted_fdp, tails, tails_near
 
 DELTA = 1e-3
 ONE_CURVE = "a bound above the truth of this one curve"
@@ -53,7 +44,8 @@ def test_p_value_of_numbers_chosen_by_the_output_is_never_less_and_rises():
         counts = Guesses(2 * made, np.full(81, made), np.full(81, correct))
         beta, alpha = tails(counts, epsilons)
         excess = 2 * counts.canaries * delta
-        fixed, chosen = beta + excess * alpha, p_value_chosen(counts, epsilons, delta)
+        fixed = beta + excess * alpha
+        chosen = one_run_module.p_value_chosen(counts, epsilons, delta)
         assert (chosen >= fixed * (1 - 1e-9)).all()
         assert chosen == pytest.approx((1 + STEEP * excess) * np.maximum(beta, alpha / STEEP))
         for values in (fixed, chosen):
@@ -147,7 +139,10 @@ def test_tied_scores_do_not_tell_the_coins():
 
 def test_canaries_are_split_without_regard_to_their_coins():
     rng = np.random.default_rng(7)
-    sizes = [split_canaries(np.zeros(30), np.ones(50), share=0.25, rng=rng)[0] for _ in range(40)]
+    sizes = [
+        one_run_module.split_canaries(np.zeros(30), np.ones(50), share=0.25, rng=rng)[0]
+        for _ in range(40)
+    ]
     assert {one.absent.size + one.present.size for one in sizes} == {20}
     assert len({one.absent.size for one in sizes}) > 3
 

@@ -28,12 +28,10 @@ REPEATS = 15
 
 
 def by_rdp(case: Setting) -> float:
-    """dpkit's RDP epsilon of one case."""
     return rdp.epsilon(case.ledger(), delta=DELTA).epsilon
 
 
 def by_opacus(case: Setting) -> float:
-    """Opacus' epsilon of one case."""
     return float(peers.opacus_epsilon(case, 0)["epsilon"])
 
 

@@ -73,7 +73,6 @@ def called_zero(outputs: Tensor) -> Tensor:
 
 class PlainClassifier(Plain):
     def loss(self) -> Tensor:
-        """The mean loss of the batch."""
         return called_zero(self.network(*self.inputs)).mean()
 
 

@@ -221,9 +221,8 @@ def test_a_file_of_the_system_s_errors_is_named_and_what_moves_it(refused, monke
     folder = tmp_path / "results"
     monkeypatch.setattr(papers, "plans_of", Mock(side_effect=OSError(30, "Read-only", f"{folder}")))
     line = f"reproduce dp_cgan table_1 --results {folder}"
-    assert refused(line).endswith(
-        "results: Read-only; --results FOLDER stores the results elsewhere\n"
-    )
+    said = "results: Read-only; --results FOLDER stores the results elsewhere\n"
+    assert refused(line).endswith(said)
 
 
 def test_data_verify_ends_with_1_where_a_file_differs(dpkit, monkeypatch: pytest.MonkeyPatch):

@@ -86,9 +86,8 @@ def part_of(pair: Pair, lab: str = "") -> Part:
 
 def lab_of(lab: str, *, outputs: bool = False) -> NotebookNode:
     """One lab as a notebook without answers, and without outputs unless they are asked for."""
-    notebook = nbformat.v4.new_notebook(
-        metadata={"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
-    )
+    held = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
+    notebook = nbformat.v4.new_notebook(metadata=held)
     title = f"# {TITLES[lab]}\n\nA lab of 80 minutes. Run the cells in order."
     notebook.cells = [nbformat.v4.new_markdown_cell(title)]
     for part in parts(lab):

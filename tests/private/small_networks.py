@@ -50,9 +50,8 @@ class Critic(nn.Module):
 def digits() -> tuple[Tensor, Tensor]:
     """1,797 images (1, 8, 8) in [-1, 1], and their labels."""
     held = load_digits()
-    return torch.tensor(held.images / 8 - 1, dtype=torch.float32)[:, None], torch.tensor(
-        held.target
-    )
+    images = torch.tensor(held.images / 8 - 1, dtype=torch.float32)[:, None]
+    return images, torch.tensor(held.target)
 
 
 def classifier(seed: int = 0) -> nn.Sequential:

@@ -157,9 +157,8 @@ def main(what, folder):
 
         def kept(name, watch=lambda index, gan: None):
             place = training.Checkpoints(folder / f"{name}.pt", every=5, reserve=8)
-            torch.save(
-                trained("plain", seed=rank, place=place, watch=watch), folder / f"{name}-{rank}"
-            )
+            found = trained("plain", seed=rank, place=place, watch=watch)
+            torch.save(found, folder / f"{name}-{rank}")
 
         if what == "resumed":
             kept("run")
@@ -173,13 +172,9 @@ def main(what, folder):
             torch.save(own_loop(folder), folder / f"own-loop-{rank}")
             named = "dpkit.training.distributed.device_label"
             with mock.patch(named, return_value=f"model {rank}"):
-                models = refusal()
-            reasons = (
-                models,
-                refusal(own=data(1e-6 * rank)),
-                refusal("drifting coordinates"),
-                refusal(watch=partial(drifting_at, 20)),
-            )
+                reasons = [refusal()]
+            reasons += [refusal(own=data(1e-6 * rank)), refusal("drifting coordinates")]
+            reasons.append(refusal(watch=partial(drifting_at, 20)))
             torch.save(reasons, folder / f"refused-{rank}")
             kept("run", partial(killed_at, 12))
 

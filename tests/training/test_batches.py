@@ -11,14 +11,9 @@ import pytest
 import torch
 from scipy import stats
 
+from dpkit.privacy import sampling as sampling_module
 from dpkit.privacy.mechanisms import Gaussian
-from dpkit.privacy.sampling import (
-    PUBLIC_SIZE,
-    Assuming,
-    FixedSizeBatches,
-    PoissonSampling,
-    ShuffledBatches,
-)
+from dpkit.privacy.sampling import Assuming, FixedSizeBatches, PoissonSampling, ShuffledBatches
 from dpkit.training.batches import batches
 
 pytestmark = pytest.mark.torch
@@ -164,5 +159,6 @@ def test_a_record_is_in_one_batch_of_a_shuffled_pass_at_most(size):
         seen[batch] += 1
         release = sampling.passes(noise_multiplier=2.0, public_size=size, steps=steps)
         assert seen.max() <= release.count <= seen.max() + 1
-    assert release.mechanism == Assuming(Gaussian(2.0, "replace-one"), (PUBLIC_SIZE,))
+    public = (sampling_module.PUBLIC_SIZE,)
+    assert release.mechanism == Assuming(Gaussian(2.0, "replace-one"), public)
     assert release.count == 4

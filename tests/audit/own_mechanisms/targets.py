@@ -71,7 +71,6 @@ def target(
 
 
 def single(name: str, says: str, mechanism: Mechanism, **more: Any) -> Target:
-    """A single release as a target."""
     where = f"{type(mechanism).__module__.replace('.', '/')}.py"
     return target(name, says, [Release(mechanism)], where=where, **more)
 

@@ -188,7 +188,6 @@ def response(answer: int, *, epsilon: float, categories: int) -> World:
 
 
 def exact_count(count: int) -> World:
-    """A count that is released as it is."""
 
     def log_density(outputs: Floats) -> Floats:
         return np.where(outputs[:, 0] == count, 0.0, -np.inf)

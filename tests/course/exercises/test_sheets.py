@@ -72,7 +72,6 @@ def test_the_right_answer_is_right_however_it_is_written(sheet, one, capsys):
 
 
 def wrong_answers(one):
-    """Answers that must not pass."""
     words = ["I do not know", True, math.nan, "nan", {"a": 1}, [1.0, 2.0], 10**400, 1j, object()]
     if isinstance(one, Choice):
         return ["z", 7, *(option for option in one.options if option != one.right)]

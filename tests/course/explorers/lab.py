@@ -47,7 +47,6 @@ def pixels(png: bytes) -> np.ndarray:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         return bound.getsockname()[1]

@@ -70,11 +70,10 @@ def test_no_example_moves_a_release_by_more_than_the_noise_is_for(name, steps):
 
 
 def test_flat_noise_is_that_of_dp_sgd_and_dpopts_is_before_anything_is_released():
-    shaped = NoiseShape(parameters(), noise_multiplier=1.5, max_grad_norm=2.0).now()
+    given = {"noise_multiplier": 1.5, "max_grad_norm": 2.0}
+    shaped = NoiseShape(parameters(), **given).now()
     assert (shaped.rule, list(shaped.noise_stds)) == (FlatClipping(2.0), [3.0, 3.0])
-    rule, stds = noise_shapes.OptimisedNoise(
-        parameters(), noise_multiplier=1.5, max_grad_norm=2.0
-    ).now()
+    rule, stds = noise_shapes.OptimisedNoise(parameters(), **given).now()
     assert all(torch.allclose(scale, torch.tensor(2.0)) for scale in rule.scales)
     assert all(torch.allclose(std, torch.tensor(3.0)) for std in stds)
 

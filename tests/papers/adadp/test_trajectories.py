@@ -112,9 +112,8 @@ def test_a_grid_is_every_combination_with_the_same_noise():
     points = trajectories.lattice(BEALE, 2)
     assert sorted(map(tuple, points)) == [(-1.5, -1.5), (-1.5, 1.5), (1.5, -1.5), (1.5, 1.5)]
     normals = np.random.default_rng(1).standard_normal((10, 2))[:, None]
-    one, _ = trajectories.distances(
-        dp_sgd, BEALE, points[2:3], TrajectorySetting(0.1, 1.0, 4.0), normals
-    )
+    setting = TrajectorySetting(0.1, 1.0, 4.0)
+    one, _ = trajectories.distances(dp_sgd, BEALE, points[2:3], setting, normals)
     assert clipped[2, 1, 0, 1, 1] == pytest.approx(one[0], rel=1e-12)
 
 

@@ -106,9 +106,8 @@ def bounds_and_groups(settings, public_gradients):
             sets[i] = sorted(sets[i] + sets[j])
             del sets[j]
         groups = tuple(next(i for i, s in enumerate(sets) if t in s) for t in range(7))
-    merged = [
-        sqrt(sum(means[t] ** 2 for t in range(7) if groups[t] == g)) for g in range(max(groups) + 1)
-    ]
+    members = [[t for t in EACH if groups[t] == g] for g in range(max(groups) + 1)]
+    merged = [sqrt(sum(means[t] ** 2 for t in own)) for own in members]
     jointly = not (isinstance(clipping, PublicClusters) and clipping.each_tensor_at_group_bound)
     return merged, groups, jointly
 

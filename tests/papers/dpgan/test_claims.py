@@ -289,10 +289,8 @@ def test_layouts_by_trying_all_tables_of_marks():
         and [sum(row >> bit & 1 for row in rows) for bit in range(4)] == [3, 1, 4, 1]
     }
     bit = {name: 1 << place for place, name in enumerate(claims.STRATEGIES)}
-    theirs = {
-        frozenset(sum(bit[name] for name in row) for row in rows if row)
-        for rows in claims.layouts()
-    }
+    marks = ([sum(bit[one] for one in row) for row in rows if row] for rows in claims.layouts())
+    theirs = set(map(frozenset, marks))
     assert theirs == found
     assert len(found) == 2
     assert check(BY_ID["table-9"]).computed == sum(0b1110 in rows for rows in found) == 0

@@ -63,7 +63,6 @@ def by_default(tmp_path, monkeypatch):
     ]
 )
 def two_workers(request):
-    """The name of an executor of two workers."""
     if request.param != "dask":
         yield request.param
         return
@@ -158,9 +157,8 @@ def test_two_sweeps_at_once_share_the_parts(results, tmp_path):
 
 
 def some_tasks(results):
-    return tasks(
-        Sweep("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu"), results=results
-    )
+    sweep = Sweep("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
+    return tasks(sweep, results=results)
 
 
 def chained(results, first):
