@@ -56,10 +56,8 @@ FEW = (
     *("discrete-gaussian", "randomized-response", "parallel-moved", "group-sampled-gaussian"),
 )
 MIXED = [
-    Release(Gaussian(3.0)),
-    Release(SampledGaussian(1.0, 0.1), 15),
-    Release(Laplace(2.0)),
-    Release(DiscreteGaussian(2.0, 2), 3),
+    *(Release(Gaussian(3.0)), Release(SampledGaussian(1.0, 0.1), 15)),
+    *(Release(Laplace(2.0)), Release(DiscreteGaussian(2.0, 2), 3)),
 ]
 PLAIN = [Release(RandomizedResponse(0.3, 3), 5), Release(SampledGaussian(2.0, 0.2, REPLACE), 6)]
 BY_ID = {target.id.removeprefix("mechanisms/"): target for target in TARGETS}

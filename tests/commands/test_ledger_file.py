@@ -50,10 +50,8 @@ def objects(steps) -> list[dict]:
 @pytest.mark.parametrize(
     "content",
     [
-        lines(STEPS),
-        lines(STEPS) + "\n",
-        "\ufeff" + lines(STEPS).replace("\n", "\r\n\r\n"),
-        lines(STEPS).replace(",", " , "),
+        *(lines(STEPS), lines(STEPS) + "\n"),
+        *("\ufeff" + lines(STEPS).replace("\n", "\r\n\r\n"), lines(STEPS).replace(",", " , ")),
         "count,noise_multiplier,sample_rate\n500,1.1,1e-2\n300,1.2,.02\n200,1.10,0.01",
         json.dumps(objects(STEPS)),
         "\n " + json.dumps(objects(STEPS), indent=2),
@@ -136,10 +134,8 @@ def test_a_bad_number_is_named_with_file_place_field_value_and_remedy(
     ("content", "message"),
     [
         ("", f"is empty; its first line should be {THREE.replace(', ', ',')}"),
-        (" \n\n", "is empty"),
-        (HEADER, "holds no steps"),
-        ("[]", "holds no steps"),
-        (state(), "holds no steps"),
+        *((" \n\n", "is empty"), (HEADER, "holds no steps")),
+        *(("[]", "holds no steps"), (state(), "holds no steps")),
         ("noise_multiplier,sample_rate\n1,0.1", f", line 1: there must be {THREE}, each once"),
         ("1.1,0.01,500", f", line 1: there must be {THREE}, each once"),
         (HEADER + ",count\n1,0.1,5,5", f", line 1: there must be {THREE}, each once"),

@@ -43,18 +43,15 @@ def test_nothing_random_hides_the_record(name, measured):
 BLUNT = pytest.mark.slow("an attack of this name that no longer shows more than is said")
 blunt = partial(pytest.param, marks=BLUNT)
 MORE = [  # trials, and a seed
-    ("dp_cgan/per-tensor-clipping", 100_000, 3),
-    blunt("dp_cgan/label-leak", 100_000, 3),
-    ("dpgan/published", 1_000, 1),
-    ("dpgan/stray-factor-1-device", 4_000, 1),
+    *(("dp_cgan/per-tensor-clipping", 100_000, 3), blunt("dp_cgan/label-leak", 100_000, 3)),
+    *(("dpgan/published", 1_000, 1), ("dpgan/stray-factor-1-device", 4_000, 1)),
     ("small_images/published", 3_000, 7),
     blunt("small_images/shuffled-noise-1.0", 8_000, 4),
     ("small_images/beaulieu-jones", 10_000, 4),
     blunt("small_images/clip-after-mean", 100_000, 4),
     ("small_images/beaulieu-jones-noise-c-squared", 500, 4),
     blunt("small_images/xie-true-rate", 2_000_000, 4),
-    ("adadp/local-clipping", 8_000, 0),
-    ("adadp/wider-noise", 200_000, 0),
+    *(("adadp/local-clipping", 8_000, 0), ("adadp/wider-noise", 200_000, 0)),
 ]
 
 

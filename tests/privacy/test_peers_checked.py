@@ -150,13 +150,9 @@ LIVE = [
     *(Setting(rate, 4.0, 1_000, 1e-5, "replace-one") for rate in (0.01, 0.3)),
     *(Setting(rate, noise, 1_000) for rate, noise in ((0.01, 5.0), (0.01, 2.0), (0.1, 5.0))),
     *(Setting(1 / steps, 1.5, steps) for steps in (20, 200)),
-    Setting(1.0, 30.0, 1, 1e-9, "replace-one"),
-    Setting(1.0, 4.0, 1, 1e-5, "replace-one"),
-    Setting(0.01, 20.0, 1),
-    Setting(1.0, 30.0, 100),
-    Setting(0.001, 5.0, 30),
-    Setting(0.001, 2.0, 1_000, 1e-8),
-    Setting(0.1, 2.0, 30, 1e-8),
+    *(Setting(1.0, 30.0, 1, 1e-9, "replace-one"), Setting(1.0, 4.0, 1, 1e-5, "replace-one")),
+    *(Setting(0.01, 20.0, 1), Setting(1.0, 30.0, 100), Setting(0.001, 5.0, 30)),
+    *(Setting(0.001, 2.0, 1_000, 1e-8), Setting(0.1, 2.0, 30, 1e-8)),
     Setting(256 / 49_000, 1.086, 3_120),
 ]
 

@@ -172,10 +172,8 @@ test_images_that_cannot_be_are_refused = refused(
     ("y", "message"),
     [
         (LABELS + 1, r"must lie in 0\.\.2, got 3 in row \d+; number the classes from 0"),
-        (LABELS - 1, r"must lie in 0\.\.2, got -1"),
-        (LABELS * 1.0, "must be integers"),
-        (np.eye(3)[LABELS], "must be integers"),
-        (np.array(["a"] * 60), "must be integers"),
+        *((LABELS - 1, r"must lie in 0\.\.2, got -1"), (LABELS * 1.0, "must be integers")),
+        *((np.eye(3)[LABELS], "must be integers"), (np.array(["a"] * 60), "must be integers")),
         (LABELS[:, None], r"must be integers.*\(60, 1\); round floats, flatten a column"),
     ],
 )

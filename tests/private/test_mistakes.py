@@ -62,10 +62,8 @@ def test_a_delta_that_would_allow_to_publish_a_record_is_warned_of(fit, size):
 @pytest.mark.parametrize(
     "fit",
     [
-        lambda: private_of(budget=8),
-        lambda: gan_of().fit(X, Y, budget=8),
-        lambda: PrivateImages().fit(*IMAGES, budget=8),
-        lambda: table_of().fit(FRAME, budget=8),
+        *(lambda: private_of(budget=8), lambda: gan_of().fit(X, Y, budget=8)),
+        *(lambda: PrivateImages().fit(*IMAGES, budget=8), lambda: table_of().fit(FRAME, budget=8)),
     ],
     ids=["Private", "PrivateGan", "PrivateImages", "PrivateTable"],
 )

@@ -205,10 +205,8 @@ def test_a_classifiers_weights_that_are_not_the_records_are_refused(tmp_path, mo
 @pytest.mark.parametrize(
     ("images", "labels", "words"),
     [
-        (IMAGES * 255, LABELS, "lie in"),
-        (np.full_like(IMAGES, np.nan), LABELS, "NaN"),
-        (IMAGES[:, 0], LABELS, "must be"),
-        (IMAGES, LABELS[:5], "must be"),
+        *((IMAGES * 255, LABELS, "lie in"), (np.full_like(IMAGES, np.nan), LABELS, "NaN")),
+        *((IMAGES[:, 0], LABELS, "must be"), (IMAGES, LABELS[:5], "must be")),
         (IMAGES, LABELS / 2, "integers"),
     ],
 )

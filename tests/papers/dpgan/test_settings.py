@@ -14,14 +14,10 @@ from dpkit.papers.dpgan import settings as settings_module
 from dpkit.papers.dpgan import variants
 from dpkit.papers.dpgan.grouping import PublicClusters, biases_together, is_bias
 from dpkit.papers.dpgan.settings import PUBLISHED, TABLE_7, automatic, noise_from_budget, ungrouped
-from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp
+from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp, wrong_clipping
 from dpkit.privacy.clipping import FlatClipping, GroupClipping
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
-from dpkit.privacy.wrong_clipping import (
-    NoiseOverSqrtBatch,
-    TensorsClippedAtGroupBound,
-    actual_noise_multiplier,
-)
+from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, TensorsClippedAtGroupBound
 
 MNIST, REPAIRED = dpgan.MNIST, dpgan.REPAIRED
 SIZE = MNIST.private_examples
@@ -46,7 +42,8 @@ def test_table_1(row):
     assert (one.penalty_weight, one.critic_steps, one.devices) == (10, 4, 4)
     assert one.noise_divisor == pytest.approx(math.sqrt(batch / 4))
     on_one = replace(one, devices=1)  # there it is that of the published slip
-    wrong = actual_noise_multiplier(NoiseOverSqrtBatch(1.0, 4 * batch), one.noise_multiplier)
+    rule = NoiseOverSqrtBatch(1.0, 4 * batch)
+    wrong = wrong_clipping.actual_noise_multiplier(rule, one.noise_multiplier)
     assert one.noise_multiplier / on_one.noise_divisor == pytest.approx(wrong)
     assert replace(one, noise_over_sqrt_batch=False).noise_divisor == REPAIRED.noise_divisor == 1
     share = one.public_examples / (one.public_examples + one.private_examples)

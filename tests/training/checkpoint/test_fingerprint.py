@@ -249,10 +249,8 @@ def test_a_layers_numbers_are_part_of_a_network_and_a_place_in_memory_is_not(pla
 @pytest.mark.parametrize(
     "change",
     [
-        {"settings": Plain(noise=Constant(1.1))},
-        {"settings": Plain(bounds=np.ones(3))},
-        {"on": data(seed=1)},
-        {"by": partial(step, scale=2.0)},
+        *({"settings": Plain(noise=Constant(1.1))}, {"settings": Plain(bounds=np.ones(3))}),
+        *({"on": data(seed=1)}, {"by": partial(step, scale=2.0)}),
         {"gan": networks(seed=1)},  # other initial weights
         {"gan": networks(nn.ReLU)},
         {"tf32": True},

@@ -122,10 +122,8 @@ def test_embeddings_that_a_batch_renormalises_are_refused():
 @pytest.mark.parametrize(
     ("loss", "shape"),
     [
-        (lambda o: squares(o).mean(), r"\(\)"),
-        (lambda o: o**2, r"\(8, 1\)"),
-        (lambda o: squares(o.view(4, 2)), r"\(4,\)"),
-        (lambda o: 0.5, "float"),
+        *((lambda o: squares(o).mean(), r"\(\)"), (lambda o: o**2, r"\(8, 1\)")),
+        *((lambda o: squares(o.view(4, 2)), r"\(4,\)"), (lambda o: 0.5, "float")),
     ],
 )
 def test_losses_that_are_not_one_an_example(network, loss, shape):
