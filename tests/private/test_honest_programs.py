@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import small_networks
 import torch
+from per_example_tests import Calls
 from small_networks import each
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout, linear
@@ -89,17 +90,6 @@ class Trainer:
         return each(self.net)(x, y)
 
 
-class LossModule(nn.Module):
-    """A network and its criterion in one module, which returns the losses."""
-
-    def __init__(self, body):
-        super().__init__()
-        self.body, self.criterion = body, nn.CrossEntropyLoss(reduction="none")
-
-    def forward(self, x, y):
-        return self.criterion(self.body(x), y)
-
-
 @program(**SIX_STEPS, called=SIX_STEPS)
 def method_that_asks_for_sizes_or_callable_trainer_as_a_loss(seed):
     """The loss is a method of a trainer that holds the data and asks for sizes; or the trainer."""
@@ -120,7 +110,8 @@ def network_that_knows_its_trainer(seed):
 @program(**SIX_STEPS)
 def trainer_that_is_a_module(seed):
     """As with Lightning, one module is the network, gives the loss and holds the data."""
-    module = LossModule(mlp())
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    module = Calls(lambda parts, x, y: parts[1](parts[0](x), y), mlp(), criterion)
     module.train_data = TensorDataset(*rows(seed))
     return run(private_of(module, module.train_data), module)
 
