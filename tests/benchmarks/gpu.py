@@ -37,7 +37,7 @@ FIRST = (  # beginnings of names, in the order of their worth; the others come s
     *("dpgan table_2 gan", "dpgan table_2 public", "comparison mnist_large"),
     *("small_images", "dpgan table_2", "dpgan"),
 )
-WARM_UP, STEPS, SECONDS, LOAD = 17, 14, 3.0, 20  # after a network's 16th batch; LOAD: to get there
+WARM_UP, STEPS, SECONDS, LOAD = 17, 14, 3.0, 40  # after a network's 16th batch; LOAD: to get there
 ALONE = ("small_images common", "base")  # measured by itself, too
 ME, LIBC = str(Path(__file__).resolve()), ctypes.CDLL(None)
 NEEDED = "filelock joblib pandas rich safetensors scipy sklearn threadpoolctl torch tqdm typer"
