@@ -98,9 +98,8 @@ def steps(device: torch.device, batch: int) -> dict[str, tuple[Any, ...]]:
     both = torch.rand((2 * batch, 1, 28, 28), generator=rng).mul(2).sub(1).to(device)
     images, public = both.split(batch)
     flat, labels = images.flatten(1), torch.arange(batch, device=device) % 10
-    of_cgan = replace(dp_cgan.REPAIRED, sampling=drawn)
-    of_dpgan = replace(dpgan.settings.REPAIRED, sampling=drawn)
-    of_small = replace(small_images.REPAIRED, sampling=drawn)
+    published = dp_cgan.REPAIRED, dpgan.settings.REPAIRED, small_images.REPAIRED
+    of_cgan, of_dpgan, of_small = (replace(one, sampling=drawn) for one in published)
     gradient = rdp_gan.settings.GradientNoise(Constant(2.0), 0.5)
     of_rdp = replace(rdp_gan.SETTINGS, noise=gradient, sampling=drawn)
     of_adadp = replace(adadp.settings.REPAIRED, sampling=drawn, pca_noise=None)
@@ -172,11 +171,8 @@ def noise() -> Iterator[tuple[str, Row]]:
         count = int(each[np.abs(cells * grid) > beyond].sum())
         chance = stats.binomtest(count, COUNT, 2 * float(stats.norm.sf(edge))).pvalue
         row = {"value": -math.log10(max(chance, 1e-99)), "limit": -math.log10(RARE), "seen": count}
-        expected = 2 * float(stats.norm.sf(edge)) * COUNT
-        yield (
-            f"noise beyond {beyond}, improbability",
-            {**row, "expected": expected, "fails_by_chance": RARE},
-        )
+        row |= {"expected": 2 * float(stats.norm.sf(edge)) * COUNT, "fails_by_chance": RARE}
+        yield f"noise beyond {beyond}, improbability", row
     stds = torch.logspace(-30, 30, 100_000, dtype=torch.float64, device=DEVICE)
     (drawn,) = noised_each([torch.zeros_like(stds)], noise_stds=[stds], rng=rng)
     grids = np.array([normals.grid(one) for one in stds.tolist()])
@@ -193,6 +189,7 @@ def a_small_run(path: Path) -> None:
     gan = dp_cgan.new_gan(settings, seed=0, device=DEVICE)
     rng, place = generator_on(DEVICE, reproducible_seed=0), Checkpoints(path / "run", every=5)
     told: dict[str, Any] = {"settings": settings, "rng": rng, "checkpoint": place}
+    path.mkdir(exist_ok=True)
     for record in train(dp_cgan.step, gan, Data(features, labels, 1_437), **told):
         print(record.step, flush=True)
     torch.save([p.detach().cpu() for p in gan.generator_net.parameters()], path / "weights")
@@ -202,11 +199,10 @@ def resumed() -> Iterator[tuple[str, Row]]:
     """A run killed on the way and gone on with, against one that is not."""
     with TemporaryDirectory() as folder:
         whole, cut = (Path(folder) / name for name in ("whole", "cut"))
-        for path in (whole, cut):
-            path.mkdir()
         told: Any = {"stdout": subprocess.PIPE, "text": True}
-        first = subprocess.Popen([sys.executable, __file__, str(whole)], **told)
-        killed = subprocess.Popen([sys.executable, __file__, str(cut)], **told)
+        first, killed = (
+            subprocess.Popen([sys.executable, __file__, str(path)], **told) for path in (whole, cut)
+        )
         for _ in range(STEPS // 2):
             killed.stdout.readline()  # type: ignore[union-attr]
         killed.kill()

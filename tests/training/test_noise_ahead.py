@@ -71,7 +71,7 @@ def test_the_noise_is_the_same_and_each_block_enters_one_release(
     ahead = released(generator_on(CPU, reproducible_seed=3), *nets, steps=6, draws=draws)
     thrown_away = {*drawn} - {*used}
     assert bool(thrown_away) == (draws > 0 or len(widths) > 1)  # two sizes: one is foreseen
-    seen, again = list(used), []
+    seen = list(used)
     monkeypatch.setattr(noise_ahead, "LEAST", inf)
     used.clear()
     again = released(generator_on(CPU, reproducible_seed=3), *nets, steps=6, draws=draws)
@@ -113,7 +113,7 @@ def test_an_error_of_the_thread_is_raised_where_the_noise_is_added(blocks, monke
 def test_a_forked_process_draws_its_own_without_waiting_for_its_parents_thread():
     net = network(5)
     released(generator_on(CPU, reproducible_seed=1), net, steps=2)
-    ours, theirs = multiprocessing.get_context("fork").Pipe()
+    ours, theirs = multiprocessing.Pipe()
 
     def answer():
         theirs.send(noised(sums_of(net), noise_std=1.0, rng=generator_on(CPU))[0].tolist())
