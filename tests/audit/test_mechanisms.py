@@ -41,8 +41,7 @@ PAIRS = [
 ]
 LARGER = pytest.mark.slow("losses of larger batches or more of them drawn by another law")
 DOMINATED = [  # priced by pairs that dominate
-    TruncatedPoissonGaussian(1.0, 0.4, 2, 6),
-    BallsAndBinsGaussian(0.6, 5),
+    *(TruncatedPoissonGaussian(1.0, 0.4, 2, 6), BallsAndBinsGaussian(0.6, 5)),
     pytest.param(TruncatedPoissonGaussian(0.8, 0.15, 4, 20), marks=LARGER),
     pytest.param(BallsAndBinsGaussian(2.0, 40), marks=LARGER),
 ]

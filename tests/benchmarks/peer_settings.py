@@ -42,8 +42,7 @@ CORNERS = [
     Setting(0.2, 1.0, 500),
     Setting(0.01, 20.0, 1),  # decided by orders beyond 1,000
     Setting(0.4, 12.0, 1),  # where fractional orders cancel
-    Setting(0.4, 12.0, 1_000),
-    Setting(0.1, 1.0, 1),
+    *(Setting(0.4, 12.0, 1_000), Setting(0.1, 1.0, 1)),
     Setting(0.5, 0.8, 10_000),  # a large epsilon
     *(Setting(0.2, 0.5, 1_000), Setting(0.9, 2.0, 100), Setting(0.99, 1.0, 10)),
     *(Setting(1e-4, 1.0, 1_000_000), Setting(1e-5, 0.5, 1_000_000)),

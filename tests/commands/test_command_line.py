@@ -48,8 +48,7 @@ def test_epsilon_options(answer):
             None,
             "order 32 is the largest.*accountant pld may.* 0.3598 here",
         ),
-        (RUN, None, ""),
-        (RUN.replace("10000", "0"), "2,3", ""),
+        *((RUN, None, ""), (RUN.replace("10000", "0"), "2,3", "")),
     ],
 )
 def test_an_order_at_an_end_of_its_list_is_said_with_what_no_noise_undercuts(

@@ -374,18 +374,15 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "notebooks/README.md": {"launch links": launch_links_now},
     "docs/book/teaching.md": {"labs": labs_plan},
     "docs/claims.md": {
-        "verdicts": verdicts_table,
-        "claims": claims_table,
+        **{"verdicts": verdicts_table, "claims": claims_table},
         "findings": doc_parts.findings,
     },
     "docs/accountants.md": {"drawn": doc_parts.drawn},
     "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
     "docs/utility.md": {
         "accuracies": doc_parts.accuracies,
-        "other classifiers": doc_parts.other_classifiers,
-        "gains": doc_parts.gains,
-        "likeness": doc_parts.likeness,
-        "published": doc_parts.published,
+        **{"other classifiers": doc_parts.other_classifiers, "gains": doc_parts.gains},
+        **{"likeness": doc_parts.likeness, "published": doc_parts.published},
     },
     "docs/results.md": {
         **{"table 1": table_1, "rdp_gan table 5": table_5},

@@ -51,15 +51,8 @@ def test_columns_and_categories_are_those_of_adult_8(persons):
 
 
 def test_tables_are_shares_per_thousand_of_the_right_length():
-    tables = (
-        law.AGE,
-        law.OCCUPATION,
-        law.EDUCATION,
-        law.SEX,
-        law.WORKCLASS,
-        law.MARITAL_STATUS,
-        law.HOURS,
-    )
+    tables = (law.AGE, law.OCCUPATION, law.EDUCATION, law.SEX)
+    tables += (law.WORKCLASS, law.MARITAL_STATUS, law.HOURS)
     for name, table in zip(ADULT_8.names, tables, strict=False):  # but for the income, the last
         length = SIZE[name] - (name in ("workclass", "occupation"))  # without missing
         assert all(len(row) == length and sum(row) == 1000 and min(row) >= 0 for row in table)
@@ -85,10 +78,8 @@ def test_draws_follow_the_tables(persons):
         np.array(law.DECADE)[code["age"]],
     )
     drawn = {  # the table of each column, and the row of it that each person takes
-        "sex": (law.SEX, everyone),
-        "age": (law.AGE, everyone),
-        "education": (law.EDUCATION, stage),
-        "workclass": (law.WORKCLASS, stage),
+        **{"sex": (law.SEX, everyone), "age": (law.AGE, everyone)},
+        **{"education": (law.EDUCATION, stage), "workclass": (law.WORKCLASS, stage)},
         "occupation": (law.OCCUPATION, 4 * code["sex"] + schooling),
         "marital_status": (law.MARITAL_STATUS, 6 * code["sex"] + decade),
     }

@@ -14,8 +14,7 @@ TRAIN, TEST = b"train " * 50_000, b"test " * 30_000
 WRONG = "was served with the wrong content: expected sha256 {}, found {}; "
 FAILURES = {  # what is served, after how many bytes it breaks off, and what is said
     "interrupted": (TRAIN, 100_000, f"interrupted after 100000 of {len(TRAIN)} bytes; run the"),
-    "absent": (None, None, "Not Found"),
-    "one bit": (TRAIN[:-1] + b"!", None, WRONG),
+    **{"absent": (None, None, "Not Found"), "one bit": (TRAIN[:-1] + b"!", None, WRONG)},
     "too short": (TRAIN[:1000], None, WRONG),
     "too long": (TRAIN + b"more", None, WRONG.partition(", found")[0]),
 }

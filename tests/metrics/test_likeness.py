@@ -56,8 +56,7 @@ def test_bad_features_and_too_few_images_for_their_neighbours_are_refused():
     for real, synthetic, words in (
         (cloud(11), cloud(400), "real must hold at least twice"),
         (cloud(400), cloud(11), "synthetic must hold at least twice"),
-        (cloud(400), cloud(400, 5), "alike"),
-        (cloud(400)[0], cloud(400), "alike"),
+        *((cloud(400), cloud(400, 5), "alike"), (cloud(400)[0], cloud(400), "alike")),
         (cloud(400), np.full((400, 6), np.nan), "finite"),
         (cloud(400), cloud(400) * 1e200, r"at most 1e50"),
     ):

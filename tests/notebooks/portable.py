@@ -21,10 +21,8 @@ PROCESSORS = {  # what sets the libraries' code paths and threads
         **{"OMP_WAIT_POLICY": "PASSIVE", "OPENBLAS_NUM_THREADS": "1"},
     },
     "avx2": {
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "OPENBLAS_CORETYPE": "Haswell",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "2",
+        **{"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell"},
+        **{"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "2"},
     },
 }
 

@@ -26,11 +26,9 @@ def output(text: str) -> Callable[[NotebookNode], None]:
 
 MAY = {"same", "last_digits", "tolerated"}
 CHANGES: dict[str, Callable[[NotebookNode], object]] = {
-    "same": lambda notebook: None,
-    "last_digits": output("half = 0.5000000001\n"),
+    **{"same": lambda notebook: None, "last_digits": output("half = 0.5000000001\n")},
     "tolerated": lambda notebook: tagged(notebook, "tolerance=0.05"),
-    "changed": output("half = 0.501\n"),
-    "sign": output("half = -0.500\n"),
+    **{"changed": output("half = 0.501\n"), "sign": output("half = -0.500\n")},
     "word": output("third = 0.500\n"),
     "vanished": lambda notebook: notebook.cells[1].update(outputs=[]),
     "one_more": output("half = 0.500\nhalf = 0.500\n"),

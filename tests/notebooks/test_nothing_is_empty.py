@@ -70,8 +70,7 @@ PLANTED = {
     "<table><tr><th>run</th><th>score</th></tr></table>": "'score'",
     "<table><tr><th></th><th>x</th></tr>\n<tr><th>0</th><td>NaN</td></tr></table>": "'x'",
     "<table><tr><th>run</th><th>x</th></tr><tr><td>a</td></tr></table>": "'x'",
-    MARKDOWN.replace("1", ""): "'score'",
-    MARKDOWN.replace("a \\| b", ""): "'run'",
+    **{MARKDOWN.replace("1", ""): "'score'", MARKDOWN.replace("a \\| b", ""): "'run'"},
     MARKDOWN.replace("score", "seeds"): "no score",
 }
 

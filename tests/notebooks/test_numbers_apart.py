@@ -20,11 +20,9 @@ TABLE = """ labels   alone    GAN   verdict
         ("    100  0.7960  0.761     holds\n", ""),  # a row
         ("holds", "fails"),  # a word
         ("1,000", "1,001"),  # a count
-        ("0.761", "nan"),
-        ("0.761", "inf"),
+        *(("0.761", "nan"), ("0.761", "inf")),
         ("0.7960", "0.7960 0.1"),  # one number more
-        ("0.7960", "0.7960x"),
-        ("GAN", "gan"),
+        *(("0.7960", "0.7960x"), ("GAN", "gan")),
     ],
 )
 def test_another_result_is_caught(old: str, new: str):
@@ -39,12 +37,9 @@ def test_another_result_is_caught(old: str, new: str):
     [
         ("epsilon 2.38123456789", "epsilon 2.38123456712", 3.2336e-10),  # no result
         ("1e-5 and 2.0", "1.5e-5 and 2.0", 1 / 3),  # relative to the larger
-        ("-1.0", "1.0", 2),
-        ("0.0", "-0.000", 0),
-        ("8", "8.0000001", 1.25e-8),
+        *(("-1.0", "1.0", 2), ("0.0", "-0.000", 0), ("8", "8.0000001", 1.25e-8)),
         ("of 60,000", "of 60,000", 0),  # counts are equal or not
-        ("of 60,000", "of 60,001", math.inf),
-        ("1" * 30, "1" * 29 + "2", math.inf),
+        *(("of 60,000", "of 60,001", math.inf), ("1" * 30, "1" * 29 + "2", math.inf)),
     ],
 )
 def test_how_far_numbers_are_apart(one: str, other: str, furthest: float):

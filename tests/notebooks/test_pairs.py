@@ -101,8 +101,7 @@ def test_a_pair_out_of_step_is_caught(copied: pairs.Pair, text: str, capsys):
 @pytest.mark.parametrize(
     ("code", "complaint"),
     [
-        ("%matplotlib inline", "magic"),
-        ("!ls", "magic"),
+        *(("%matplotlib inline", "magic"), ("!ls", "magic")),
         ("import ipywidgets\nipywidgets.Output()", "Output"),
         ("from ipywidgets import interact", "interact"),
         ("\n".join("x = 1" for _ in range(11)), "11 lines"),

@@ -29,8 +29,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("kind", "holds", "fails"),
     [
-        ("at most", (9.6, 9.605), (9.62, math.inf)),
-        ("at least", (9.6, 9.595), (9.58,)),
+        *(("at most", (9.6, 9.605), (9.62, math.inf)), ("at least", (9.6, 9.595), (9.58,))),
         ("equals", (9.605,), (9.58, math.inf)),
     ],
 )
@@ -54,8 +53,7 @@ WORDS = {"kind": "in words", "stated": None, "believed": lambda x: x > 0}
         ({"kind": "computed", "stated": None}, math.inf, "computed"),
         ({"kind": "unchecked"}, 9.6, "cannot be checked"),
         ({"kind": "unchecked", "stated": None}, 9.6, "cannot be checked"),
-        (WORDS, 0.0, "fails"),
-        (WORDS, 1e-9, "holds"),
+        *((WORDS, 0.0, "fails"), (WORDS, 1e-9, "holds")),
     ],
 )
 def test_where_no_number_decides_both_stand_side_by_side(changes, computed, verdict):

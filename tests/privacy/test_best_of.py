@@ -98,8 +98,7 @@ def test_a_poisson_number_of_runs_costs_what_theorem_6_says(order: float):
 def test_the_number_of_runs_has_its_law(mean, shape):
     runs = NumberOfRuns(mean, shape)
     laws = {
-        1.0: partial(stats.geom, runs.gamma),
-        0.0: partial(stats.logser, 1 - runs.gamma),
+        **{1.0: partial(stats.geom, runs.gamma), 0.0: partial(stats.logser, 1 - runs.gamma)},
         math.inf: partial(stats.poisson, mean),
     }
     if shape in laws:

@@ -43,13 +43,11 @@ def test_per_tensor_clipping_bounds_each_tensor_and_not_the_whole():
 @pytest.mark.parametrize(
     ("rule", "add_remove"),
     [
-        (FlatClipping(1.1), 1.1),
-        (PerTensorClipping(1.1, tensors=4), 2.2),
+        *((FlatClipping(1.1), 1.1), (PerTensorClipping(1.1, tensors=4), 2.2)),
         (clipping.RealFakeApart(FlatClipping(1.1), FlatClipping(5.0), False), 1.1),
         (clipping.RealFakeApart(PerTensorClipping(1.1, 4), PerTensorClipping(1.1, 4), True), 4.4),
         (clipping.RealFakeSummed(PerTensorClipping(1.1, 4), True), 2.2),
-        (Unclipped(), math.inf),
-        (clipping.GroupClipping((3.0, 4.0), (0, 1, 0)), 5.0),
+        *((Unclipped(), math.inf), (clipping.GroupClipping((3.0, 4.0), (0, 1, 0)), 5.0)),
         (PerCoordinateClipping((np.array([2.0, 4.0]), np.array([[5.0, 2.0]]))), 7.0),
     ],
 )

@@ -96,8 +96,7 @@ def test_groups_grow():
     [
         (Gaussian(3.0), Gaussian(1.0)),
         (Gaussian(3.0, "replace-one"), Gaussian(1.0, "replace-one")),
-        (SampledGaussian(3.0, 1.0), Gaussian(1.0)),
-        (Laplace(3.0), Laplace(1.0)),
+        *((SampledGaussian(3.0, 1.0), Gaussian(1.0)), (Laplace(3.0), Laplace(1.0))),
         (RandomizedResponse(0.5), RandomizedResponse(1.5)),
         (DiscreteGaussian(9.0), DiscreteGaussian(3.0, 3)),
     ],

@@ -35,8 +35,7 @@ TAKES_A_LEDGER = {
     "moments.curve": lambda ledger: moments.curve(ledger)[1].tolist(),
     "moments.exceeded_at": partial(moments.exceeded_at, target_epsilon=9, target_delta=1e-5),
     "gdp.epsilon": partial(gdp.epsilon, delta=1e-5),
-    "gdp.delta": partial(gdp.delta, epsilon=1.0),
-    "gdp.mu": gdp.mu,
+    **{"gdp.delta": partial(gdp.delta, epsilon=1.0), "gdp.mu": gdp.mu},
     "basic": partial(composition.basic, delta=1e-5),
     "advanced": partial(composition.advanced, delta=1e-5),
     "tradeoff.profile": lambda x: list(tradeoff.profile(x, [0.0, 1.0], accountant=rdp.delta)),
@@ -109,8 +108,7 @@ def test_a_ledger_is_folded_once():
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble, Fraction]
 WHOLE = [np.int8, np.uint8, np.int16, np.int32, np.uint64]
 MADE_OF_FLOATS = {
-    "Gaussian": lambda z, q: Gaussian(z),
-    "SampledGaussian": SampledGaussian,
+    **{"Gaussian": lambda z, q: Gaussian(z), "SampledGaussian": SampledGaussian},
     "replace-one": lambda z, q: SampledGaussian(z, q, REPLACE),
     "WithoutReplacementGaussian": WithoutReplacementGaussian,
     "Laplace": lambda z, q: Laplace(z),
@@ -190,8 +188,7 @@ def test_every_guarantee_says_that_its_ledger_was_fixed_beforehand():
 def test_parts_that_a_record_may_change_need_mechanisms_that_hide_who_takes_part():
     """Two numbers of answers differ under replace-one: no finite epsilon, and 1.99998 was said."""
     shown = [
-        RandomizedResponse(1.0),
-        WithoutReplacementGaussian(1.0, 0.1),
+        *(RandomizedResponse(1.0), WithoutReplacementGaussian(1.0, 0.1)),
         ShuffledBatches(5).passes(noise_multiplier=1.0, public_size=50, steps=10).mechanism,
     ]
     for mechanism in shown:

@@ -13,8 +13,7 @@ from dpkit.privacy.ledger import FIXED
 
 OPACUS_ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
 PEERS = [  # q, noise, steps: Opacus' epsilon, and the tight one of a privacy-loss distribution
-    (0.01, 1.1, 10_000, 5.63199, 5.18230),
-    (0.01, 0.5, 1_000, 15.46427, 13.351),
+    *((0.01, 1.1, 10_000, 5.63199, 5.18230), (0.01, 0.5, 1_000, 15.46427, 13.351)),
     (64 / 60_000, 1.0, 60_000, 1.45978, 1.320),
 ]
 

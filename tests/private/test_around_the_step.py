@@ -689,8 +689,7 @@ def divides():
 @pytest.mark.parametrize(
     ("record", "net", "transform"),
     [
-        ((0.0, 1.0, 1.0), divides, None),
-        ((1e-30, 1.0, 1.0), divides, None),
+        *(((0.0, 1.0, 1.0), divides, None), ((1e-30, 1.0, 1.0), divides, None)),
         # nan is not equal to nan, but the batch is what was drawn
         ((0.0, 0.0, 0.0), partial(nn.Linear, 3, 2), lambda x: x / x.sum(1, keepdim=True)),
     ],

@@ -192,12 +192,10 @@ def test_other_data_are_refused_with_a_sentence(data, kind, words):
 
 
 test_labels_that_do_not_fit_the_classes_are_refused = refused(
-    (None, torch.tensor([0, 1]), "classes is None"),
-    (2, None, "no y was given"),
+    *((None, torch.tensor([0, 1]), "classes is None"), (2, None, "no y was given")),
     (2, torch.tensor([0.0, 1.0]), "must be integers"),
     (2, torch.tensor([[0], [1]]), "must be integers"),
-    (2, torch.tensor([0, 2]), "must lie in"),
-    (2, torch.tensor([-1, 1]), "must lie in"),
+    *((2, torch.tensor([0, 2]), "must lie in"), (2, torch.tensor([-1, 1]), "must lie in")),
     call=lambda classes, y: data_module.labels_for(
         classes, 2, (torch.zeros(2, 3), *([] if y is None else [y]))
     ),

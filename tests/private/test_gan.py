@@ -272,8 +272,7 @@ def test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted(fi
     for changed, checkpoint, error in (
         ({"transform": torch.log}, None, "NaN or infinite"),
         ({"transform": lambda x: x / 2}, mine, "another process can compare"),
-        ({}, other, "another run"),
-        ({}, below, "file"),
+        *(({}, other, "another run"), ({}, below, "file")),
         ({"generator": Forgets()}, mine, "persistent=True"),
         ({"generator": Counts()}, None, "as it runs in evaluation mode"),
     ):

@@ -103,8 +103,7 @@ class Wrapped(nn.DataParallel):
 
 
 test_networks_that_are_not_trained_here = refused(
-    ("net", "must be a torch.nn.Module"),
-    (nn.Flatten(), "no parameters"),
+    *(("net", "must be a torch.nn.Module"), (nn.Flatten(), "no parameters")),
     (nn.Linear(64, 10).requires_grad_(False), "no parameters"),
     (Only(None, nan), "net: parameter weight holds NaN"),
     (Wrapped(nn.Linear(64, 10)), "its .module"),

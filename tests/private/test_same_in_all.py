@@ -123,10 +123,8 @@ class Own:
 HELD = TensorDataset(torch.from_numpy(IMAGES), Y[FEW])
 DATA = {
     "tensors": (torch.from_numpy(IMAGES).requires_grad_(), Y[FEW]),
-    "lists": (IMAGES.tolist(), LABELS.tolist()),
-    "Dataset": (HELD,),
-    "DataLoader": (DataLoader(HELD, batch_size=7),),
-    "own": (Own(),),
+    **{"lists": (IMAGES.tolist(), LABELS.tolist()), "Dataset": (HELD,)},
+    **{"DataLoader": (DataLoader(HELD, batch_size=7),), "own": (Own(),)},
 }
 
 

@@ -56,13 +56,12 @@ def test_both_releases_of_components_have_the_noise_that_is_priced():
     for index, multiplier in enumerate(settings.noise_multipliers):
         scale = multiplier * settings.sensitivity
         released = [draw[index][0] for draw in draws]
+        count, first, second = settings.weights
+        second = second * np.where(rows < columns, sqrt(2), 1)
         parts = [
-            (settings.weights[0], [one.counts for one in released]),
-            (settings.weights[1], [one.firsts for one in released]),
-            (
-                settings.weights[2] * np.where(rows < columns, sqrt(2), 1),
-                [one.seconds[:, rows, columns] for one in released],
-            ),
+            (count, [one.counts for one in released]),
+            (first, [one.firsts for one in released]),
+            (second, [one.seconds[:, rows, columns] for one in released]),
         ]
         for weight, part in parts:
             scaled = (weight * np.array(part) / scale).ravel()

@@ -101,8 +101,7 @@ def checked(step, made, features, labels, told):
 
 
 REPAIRED = {
-    "dp_cgan": of_dp_cgan(dp_cgan.settings.REPAIRED),
-    "small_images": of_small_images(),
+    **{"dp_cgan": of_dp_cgan(dp_cgan.settings.REPAIRED), "small_images": of_small_images()},
     "dpgan": of_dpgan(),
     "rdp_gan": of_rdp_gan(rdp_gan.settings.GradientNoise(Constant(2.0), 0.5)),
 }
@@ -436,9 +435,7 @@ def dropout(size, generator):
 
 
 DRAWS = {
-    "rand": torch.rand,
-    "randn": torch.randn,
-    "randint": partial(torch.randint, 9),
+    **{"rand": torch.rand, "randn": torch.randn, "randint": partial(torch.randint, 9)},
     "like": lambda size, generator: torch.randn_like(torch.zeros(size), generator=generator),
     "in place": lambda size, generator: torch.empty(size).uniform_(generator=generator),
     "coins": lambda size, generator: torch.bernoulli(torch.full(size, 0.3), generator=generator),

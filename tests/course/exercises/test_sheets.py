@@ -118,8 +118,7 @@ def test_a_guess_is_well_guessed_within_what_its_author_allows():
         return 10.0
 
     for within, well, far in (
-        ({}, (8.1, 11.9), (7.9, 12.6)),
-        ({"within": 0.05}, (9.6, 10.4), (8.1, 11.9)),
+        *(({}, (8.1, 11.9), (7.9, 12.6)), ({"within": 0.05}, (9.6, 10.4), (8.1, 11.9))),
     ):
         one = Sheet("99").guess("Ten.", **within)(ten)
         assert all(one.judge(near).text.startswith("Well guessed: ") for near in well)

@@ -30,10 +30,8 @@ NAN, INF = math.nan, math.inf
 DPI = 40  # that a picture is drawn at here
 PNG = b"\x89PNG"
 NOWHERE = {  # what these controls may be with no explorer
-    "delta": (0.0, 1.0, -1.0, NAN, INF),
-    "noise_multiplier": (0.0, NAN),
-    "sample_rate": (0.0, 1.5, NAN, INF, -1.0),
-    "steps": (0.0, -1.0, NAN, INF),
+    **{"delta": (0.0, 1.0, -1.0, NAN, INF), "noise_multiplier": (0.0, NAN)},
+    **{"sample_rate": (0.0, 1.5, NAN, INF, -1.0), "steps": (0.0, -1.0, NAN, INF)},
     "adjacency": ("both",),
 }
 Values = dict[str, Any]
@@ -168,8 +166,7 @@ CASES = {
         extremes=[
             {"steps": 1.0, "sample_rate": 1.0, "noise_multiplier": 0.5},
             {"steps": 1e5, "sample_rate": 1e-4, "noise_multiplier": 100.0},
-            {"delta": 0.9},
-            {"delta": 1e-300},
+            *({"delta": 0.9}, {"delta": 1e-300}),
         ],
     ),
     "PlayTheAttacker": Case(
@@ -230,8 +227,7 @@ CASES = {
         refused=[
             *each(start=(NAN, INF, -1.0, 0.0), end=(NAN, INF, -1.0, 0.0)),
             ({"kind": "adaptive"}, "kind must be one of constant"),
-            ({"kind": "step", "drops": 0}, "drops"),
-            ({"end": 5.0}, "linear may rise"),
+            *(({"kind": "step", "drops": 0}, "drops"), ({"end": 5.0}, "linear may rise")),
         ],
         extremes=[{"delta": 0.9}, {"steps": 1.0, "sample_rate": 1.0}],
     ),

@@ -9,10 +9,8 @@ from dpkit.course.explorers.repair_it import ALL, CORRECTIONS, setting
 from dpkit.papers.dp_cgan import claims
 
 STEPS = {  # after each correction, the claim that has the same number
-    "noise": "dp_cgan/noise-times-norm",
-    "rate": "dp_cgan/true-sample-rate",
-    "tensors": "dp_cgan/per-tensor-clipping",
-    "fakes": "dp_cgan/label-leak",
+    **{"noise": "dp_cgan/noise-times-norm", "rate": "dp_cgan/true-sample-rate"},
+    **{"tensors": "dp_cgan/per-tensor-clipping", "fakes": "dp_cgan/label-leak"},
     "generator": "dp_cgan/generator-labels",
 }
 NONE = dict.fromkeys(CORRECTIONS, False)

@@ -25,10 +25,8 @@ TINY = replace(
     **{"target_epsilon": 1e3, "max_steps": 20},
 )
 NOISES = {
-    "flat": Flat(0.1),
-    "published": Published(0.1, threshold=0.0),
-    "repaired": Repaired(0.1),
-    "optimised": settings.Optimised(0.1),
+    **{"flat": Flat(0.1), "published": Published(0.1, threshold=0.0)},
+    **{"repaired": Repaired(0.1), "optimised": settings.Optimised(0.1)},
 }
 REPAIRED = levels.small(levels.at_level("repaired", levels.LEVELS[0]), public_size=30)
 AGD = replace(levels.small(settings.AGD, public_size=30), noise_multiplier=30.0, target_epsilon=1e4)

@@ -163,8 +163,7 @@ def test_what_is_no_release_of_the_network_is_refused(name):
         (ReleasedHistory, {"noise_multiplier": float("nan"), "lot": 3}),
         (ReleasedHistory, {"max_grad_norm": 0.0, "lot": 3}),
         (ReleasedHistory, {"decay": 1.5, "lot": 3}),
-        (ReleasedHistory, {"range_factor": 0.5, "lot": 3}),
-        (ReleasedHistory, {"lot": 0}),
+        *((ReleasedHistory, {"range_factor": 0.5, "lot": 3}), (ReleasedHistory, {"lot": 0})),
     ],
 )
 def test_numbers_and_readings_out_of_range_are_refused(kind, change):

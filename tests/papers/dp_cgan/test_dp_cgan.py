@@ -16,8 +16,7 @@ pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 VARIANTS = {
-    "published": (SETTINGS, paper.step),
-    "basic": (paper.BASIC, paper.basic_step),
+    **{"published": (SETTINGS, paper.step), "basic": (paper.BASIC, paper.basic_step)},
     "non-private": (paper.NON_PRIVATE, paper.step),
 }
 BY_ID = {target.id.partition("/")[2]: target for target in attacks.TARGETS}

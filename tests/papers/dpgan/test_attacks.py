@@ -28,15 +28,13 @@ def most(settings: DpganSettings) -> float:
 @pytest.mark.parametrize(
     ("settings", "least"),
     [
-        (attacks.TENSORS_APART, 0.999),
-        (attacks.GROUPS, 0.999),
+        *((attacks.TENSORS_APART, 0.999), (attacks.GROUPS, 0.999)),
         pytest.param(
             attacks.CLUSTERS, 0.9, marks=OWN_RULE
         ),  # whose bounds are those of public images
         pytest.param(attacks.STRAY_1, 0.999, marks=OWN_RULE),
         pytest.param(attacks.GLOBAL, 0.999, marks=OWN_RULE),
-        (SETTINGS, 0.9),
-        (REPAIRED, 0.9),
+        *((SETTINGS, 0.9), (REPAIRED, 0.9)),
     ],
     ids=["tensors", "groups", "clusters", "stray-1", "stray-4", "published", "repaired"],
 )

@@ -41,8 +41,7 @@ PRICED = {
     "auto-grouping": (Z / math.sqrt(7), 256 / 49_000, 3_120),
 }
 CELLS = [  # epsilon_0, batch, private, target, moments, groups before and after
-    ("mnist", 4, 256, 49_000, 4, 24, (7, 5)),
-    ("celeba", 8, 192, 198_547, 10, 13, (7, 5)),
+    *(("mnist", 4, 256, 49_000, 4, 24, (7, 5)), ("celeba", 8, 192, 198_547, 10, 13, (7, 5))),
     ("lsun-l", 10, 256, 2_450_000, 10, 13, (9, 7)),
     ("lsun-u", 10, 256, 2_973_000, 10, 13, (9, 7)),
 ]

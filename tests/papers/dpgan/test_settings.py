@@ -76,8 +76,7 @@ def test_tensors_and_groups(name: str, tensors: int, grouped: int):
 VARIANTS = {
     **{"basic": ungrouped(MNIST), "weights and biases": MNIST, "automatic": dpgan.SETTINGS},
     **{"celeba": PUBLISHED["celeba"], "lsun": PUBLISHED["lsun-l"]},
-    "lsun automatic": automatic(PUBLISHED["lsun-u"], groups=7),
-    "repaired": REPAIRED,
+    **{"lsun automatic": automatic(PUBLISHED["lsun-u"], groups=7), "repaired": REPAIRED},
     "small": dpgan.SMALL,
 }
 

@@ -82,9 +82,7 @@ def test_last_digits_are_alike_and_other_settings_are_not():
     for other in (
         *(stored | {"noise": noise | {"start": x}} for x in (15.1820, -15.18191544508661, nan)),
         *(stored | {"noise": noise | {"of": of}} for of in ([3, 0.5], [0.5])),
-        stored | {"name": "step"},
-        stored | {"none": 0},
-        {"noise": noise, "name": "exp"},
+        *(stored | {"name": "step"}, stored | {"none": 0}, {"noise": noise, "name": "exp"}),
     ):
         assert not alike(stored, other)
         assert not alike(other, stored)

@@ -44,8 +44,7 @@ def test_four_tensors_are_charged_as_four_samples():
     [
         ("backpropagation-clipping-512", 512 * math.sqrt(2 * 1e-5 * 100), 1e-5),
         ("gs-wgan-left-over-index", math.sqrt(32 * 20_000) / 0.4834747, 1.66575e-6),
-        ("dp-merf-noise-5", 1 / 5, 1e-5),
-        ("dp-accounting-replace-one", 2, 1e-5),
+        *(("dp-merf-noise-5", 1 / 5, 1e-5), ("dp-accounting-replace-one", 2, 1e-5)),
     ],
 )
 def test_gaussians_without_sampling_are_priced_as_by_their_exact_formula(name, mu, delta):

@@ -38,10 +38,8 @@ REPAIRED = replace(
     target_epsilon=None,
 )
 READINGS = {
-    "loss-value": SETTINGS,
-    "multiplicative": settings_module.MULTIPLICATIVE,
-    "output-error": OUTPUT_ERROR,
-    "dp-gan": DP_GAN,
+    **{"loss-value": SETTINGS, "multiplicative": settings_module.MULTIPLICATIVE},
+    **{"output-error": OUTPUT_ERROR, "dp-gan": DP_GAN},
 }
 STEPS = {**READINGS, "repaired": REPAIRED}
 SMALL_RATES = ("generator_optimizer", "discriminator_optimizer")

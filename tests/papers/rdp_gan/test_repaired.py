@@ -158,13 +158,10 @@ def test_what_holds_beside_the_noise():
 test_bad_input_is_refused = refused(
     ({"records": "words"}, "records must be one of"),
     ({"decay_name": "cosine"}, "decay_name must be one of"),
-    ({"target_epsilon": nan}, "target_epsilon"),
-    ({"public_size": 255}, "public_size"),
-    ({"iterations": 0}, "iterations"),
-    ({"decay_name": "exp", "rate": -1.0}, "rate"),
+    *(({"target_epsilon": nan}, "target_epsilon"), ({"public_size": 255}, "public_size")),
+    *(({"iterations": 0}, "iterations"), ({"decay_name": "exp", "rate": -1.0}, "rate")),
     ({"decay_name": "step", "rate": 1.5}, "factor"),
-    ({"decay_name": "ant", "rate": 0.0}, "factor"),
-    ({"batch_size": 0}, "batch_size"),
+    *(({"decay_name": "ant", "rate": 0.0}, "factor"), ({"batch_size": 0}, "batch_size")),
     ({"rate": 0.3}, "rate"),
     call=lambda changes: repaired.repaired(
         **{"records": "digits", "target_epsilon": 5.0, "public_size": SIZE, "iterations": 2}

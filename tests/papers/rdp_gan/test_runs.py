@@ -105,8 +105,7 @@ RUNS = {
     **{name: partial(run, small(one), **AS_CODED) for name, one in PUBLISHED.items()},
     "census": partial(run, small(SETTINGS), "census", kept=(4,)),
     "repaired": partial(run, REPAIRED),
-    "repaired-census": partial(run, REPAIRED, "census"),
-    "tuned": partial(run, TUNED),
+    **{"repaired-census": partial(run, REPAIRED, "census"), "tuned": partial(run, TUNED)},
     "tuned-census": partial(run, TUNED, "census"),
     "tuned-as-published": partial(run, replace(small(SETTINGS), tuning=Tuning(0.7, 0.5)), "census"),
 }
@@ -413,11 +412,9 @@ def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
 
 OWN_RATES = {"generator_optimizer", "discriminator_optimizer"}
 CHANGED = {
-    "dp-gan-no-noise": (DP_GAN, {"noise"}),
-    "dp-gan-no-norm": (DP_GAN, {"noise"}),
+    **{"dp-gan-no-noise": (DP_GAN, {"noise"}), "dp-gan-no-norm": (DP_GAN, {"noise"})},
     "dp-gan-longer": (DP_GAN, {"discriminator_steps", "iterations"}),
-    "dcgan-label": (DCGAN, {"label_scale"}),
-    "dcgan-rate": (DCGAN, OWN_RATES),
+    **{"dcgan-label": (DCGAN, {"label_scale"}), "dcgan-rate": (DCGAN, OWN_RATES)},
     "dcgan-both": (DCGAN, OWN_RATES | {"label_scale"}),
     "none-one-gan": (settings_module.NON_PRIVATE, set()),
 }

@@ -17,13 +17,10 @@ NAN, INF = float("nan"), float("inf")
 DELTA, RATE, EACH = 1e-5, 0.1, 3
 FIVE = Constant(5.0)
 ACCOUNTANTS = {
-    "pld": pld.epsilon,
-    "rdp": rdp.epsilon,
+    **{"pld": pld.epsilon, "rdp": rdp.epsilon},
     "rdp, optimal at order 6": partial(rdp.epsilon, conversion="optimal", orders=[6]),
-    "moments": partial(moments.epsilon, moments=12),
-    "gdp": gdp.epsilon,
-    "basic": composition.basic,
-    "advanced": composition.advanced,
+    **{"moments": partial(moments.epsilon, moments=12), "gdp": gdp.epsilon},
+    **{"basic": composition.basic, "advanced": composition.advanced},
 }
 DEAR = ("rdp, optimal at order 6", "advanced")
 MISLED = pytest.mark.slow("a search misled by an accountant that is itself a search")

@@ -46,8 +46,7 @@ def test_ranges_stand_beside_their_numbers():
         ({"mnist": spread([1.0, 2.0])}, ["1.5 (1 to 2)"]),
         ({"mnist": spread([2.0])}, ["2"]),
         ({"mnist": spread([])}, ["–"]),
-        ({"adaptive": True}, ["yes"]),
-        ({"steps": float("inf")}, ["none"]),
+        *(({"adaptive": True}, ["yes"]), ({"steps": float("inf")}, ["none"])),
         # epsilons are rounded upwards, and other numbers to the nearest
         ({"epsilon_proven": 3.30840001, "score": 3.30840001}, ["3.309", "3.308"]),
         ({"charged": 1.00001, "epsilon": "inf"}, ["1.001", "none"]),

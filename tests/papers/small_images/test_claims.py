@@ -47,8 +47,7 @@ def test_what_is_charged_is_only_computed_and_says_where_to_read_on():
         "epsilon-at-40-epochs-0.5": "shuffled-against-poisson",
         "epsilon-at-40-epochs-1.0": "shuffled-against-poisson",
         "beaulieu-jones-add-remove": "beaulieu-jones-replace-one",
-        "xie-epsilon-5": "xie-accountant",
-        "xie-epsilon-15": "xie-accountant",
+        **{"xie-epsilon-5": "xie-accountant", "xie-epsilon-15": "xie-accountant"},
     }
     for name, other in charged.items():
         assert f"see `{other}`" in BY_ID[name].says

@@ -21,8 +21,7 @@ RUNS = {
     **{f"norm-{norm:g}": run for norm, run in paper.FIGURE_1.items()},
     **{f"noise-{noise:g}": run for noise, run in paper.FIGURE_2.items()},
     **{f"capacity-{size}": run for size, run in paper.FIGURE_3.items()},
-    "base": paper.SETTINGS,
-    "non-private": paper.NON_PRIVATE,
+    **{"base": paper.SETTINGS, "non-private": paper.NON_PRIVATE},
 }
 BY_ID = {claim.name: claim for claim in claims.CLAIMS}
 
