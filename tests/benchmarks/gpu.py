@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from math import nan
 from pathlib import Path
 from subprocess import STDOUT, Popen
 from time import monotonic, perf_counter, sleep
@@ -198,12 +199,12 @@ def speeds(until: float) -> dict[str, Row]:
     found = {path.stem: read_json(path) for path in folder.glob("*.json")}
     alone, parts = found.pop(" ".join(ALONE), {}), {}
     for one in tables():
-        unknown = {f"{one} *": {"after": None, "note": "its parts were not listed in time"}}
+        unknown = {f"{one} *": {"after": None, "note": "not listed in time: call again"}}
         parts |= found.get(one, unknown)
     write_json(OUT / "speeds.json", {"alone": alone, "at_once": AT_ONCE, "parts": parts})
     for label, row in alone.items():
-        both = [one.get("seconds_a_step") for one in (row, parts.get(label, {}))]
-        print(f"{label}: {both[0]} s a step alone, {both[1]} s among {AT_ONCE}")
+        both = [one.get("seconds_a_step", nan) for one in (row, parts.get(label, {}))]
+        print(f"{label}: {both[0]:.3g} s a step alone, {both[1]:.3g} s among {AT_ONCE}")
     return parts
 
 
@@ -248,7 +249,10 @@ def main() -> int:
         raise SystemExit(f"{sys.executable} must have {', '.join(lacking)}: install them there")
     began, minutes = monotonic(), float(os.environ.get("MINUTES") or 25)
     until = began + 60 * minutes - 3  # to stop all
+    over = f"the {minutes:g} minutes are over: call again, with what {OUT} holds"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(over))  # whatever goes on
+    signal.alarm(max(int(60 * minutes), 1))
     asked, kept = {"device": DEVICE, "scale": SCALE, "tf32": TF32}, OUT / "asked.json"
     if kept.exists() and read_json(kept) != asked:
         raise SystemExit(f"OUT must be another folder: {OUT} holds results of {read_json(kept)}")

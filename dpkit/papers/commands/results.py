@@ -28,7 +28,8 @@ def add_results(
     refused: list[str] = []
     paths = sorted(folder.glob("*/*/*/*.json"))
     if not paths:
-        raise ValueError(f"folder must hold PAPER/TABLE/SCALE/PART.json, got {folder}")
+        what = "without any" if folder.is_dir() else "which is no folder"
+        raise ValueError(f"folder must hold PAPER/TABLE/SCALE/PART.json, got {folder}, {what}")
     for path in paths:
         paper, table, scale, _ = path.parts[-4:]
         there = store.folder(paper, table, scale=scale) / path.name

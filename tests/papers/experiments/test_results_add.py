@@ -68,4 +68,5 @@ def test_a_cut_record_other_settings_and_a_cut_archive_are_refused_by_name(folde
 def test_a_folder_without_records_is_an_error(tmp_path, dpkit):
     code, _, error = dpkit("results", "add", str(tmp_path))
     assert code != 0
-    assert f"folder must hold PAPER/TABLE/SCALE/PART.json, got {tmp_path}" in error
+    assert f"must hold PAPER/TABLE/SCALE/PART.json, got {tmp_path}, without any" in error
+    assert "which is no folder" in dpkit("results", "add", str(tmp_path / "no"))[2]
