@@ -64,7 +64,7 @@ def noised_each(
     if len(noise_stds) != len(sums):
         raise ValueError(f"noise_stds must hold {len(sums)} noises, got {len(noise_stds)}")
     for i, (total, std) in enumerate(zip(sums, noise_stds, strict=True)):
-        # on a GPU a bad value makes its sum NaN: `update` refuses it
+        # on a GPU NaN or infinity makes its sum so, which `update` refuses; a sign does not matter
         if isinstance(std, Tensor):
             fits, looks = std.shape == total.shape, std.device.type != "cuda"
             fits = fits and (not looks or bool(((std >= 0) & (std < inf)).all()))  # NaN fails
@@ -160,10 +160,8 @@ def _noised(total: Tensor, std: float | Tensor, draws: Iterator[Tensor]) -> Tens
     noisy = torch.empty_like(flat, dtype=torch.promote_types(flat.dtype, torch.float32))
     parts = _blocks(flat)
     stds = std.reshape(-1).split(parts) if isinstance(std, Tensor) else repeat(std)
-    # the blocks come last: one that is not used is not drawn
-    for part, out, own, block in zip(
-        *(flat.split(parts), noisy.split(parts)), stds, draws, strict=False
-    ):
+    for part, out, own in zip(flat.split(parts), noisy.split(parts), stds, strict=False):
+        block = next(draws)  # which raises where too few are left
         own = own.to(block) if isinstance(own, Tensor) else own
         out.copy_(_on_grid(part.to(block), block, own))
     return noisy.view(total.shape)

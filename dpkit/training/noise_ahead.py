@@ -2,7 +2,7 @@
 
 Which noise comes follows from a key alone, which the generator draws when noise is added. Before
 that, a copy of the generator's state tells the key that comes next if nothing else is drawn. A
-thread draws from that key. If another key comes, for other sizes, what it drew is thrown away. So
+thread draws from that key. If another key comes, or other sizes, what it drew is thrown away. So
 the noise is the same with the thread and without it, also after a crash, and each key, which is
 drawn once, serves one release.
 """
@@ -10,6 +10,7 @@ drawn once, serves one release.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from threading import local
 from weakref import ref
@@ -30,11 +31,12 @@ class _Ahead:
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(1)
         self.sizes: Sequence[int] = ()  # of the last release's blocks
-        self.key: list[int] = []
-        self.blocks: Iterator[normals.Floats] = iter(())
+        self.next: Planned | None = None  # changed as a whole: threads may share a generator
         self.misses = 0
 
 
+# The key that is foreseen, the sizes of the blocks, and these
+Planned = tuple[list[int], Sequence[int], Iterator[normals.Floats]]
 _last = local()  # rng: a weak reference to the generator of this thread's last release
 
 
@@ -43,13 +45,14 @@ def begin() -> None:
     rng = getattr(_last, "rng", lambda: None)()
     if rng is None or rng.process != os.getpid():
         return
-    own = rng.ahead
-    if own.misses < MISSES and LEAST <= sum(own.sizes) <= MOST:
+    own, sizes = rng.ahead, rng.ahead.sizes
+    if own.misses < MISSES and LEAST <= sum(sizes) <= MOST:
         twin = torch.Generator(rng.device)
         key = _key(twin.set_state(rng.get_state()))
-        if key != own.key:
-            own.misses += bool(own.key)
-            own.key, own.blocks = key, own.thread.map(_normals(key), own.sizes)
+        if own.next is None or own.next[0] != key:
+            own.misses += own.next is not None
+            with suppress(RuntimeError):  # no thread starts once the interpreter shuts down
+                own.next = key, sizes, own.thread.map(_normals(key), sizes)
 
 
 def drawn(rng: torch.Generator, sizes: Sequence[int]) -> Iterator[normals.Floats]:
@@ -59,10 +62,12 @@ def drawn(rng: torch.Generator, sizes: Sequence[int]) -> Iterator[normals.Floats
         return map(_normals(key), sizes)
     own = rng.ahead = rng.ahead or _Ahead()
     _last.rng = ref(rng)
-    blocks, hit = own.blocks, (own.key, own.sizes) == (key, sizes)
-    own.misses = 0 if hit else own.misses + bool(own.key)
-    own.key, own.blocks, own.sizes = [], iter(()), sizes
-    return blocks if hit else map(_normals(key), sizes)
+    planned, own.next, own.sizes = own.next, None, sizes
+    if planned is None or planned[:2] != (key, sizes):
+        own.misses += planned is not None
+        return map(_normals(key), sizes)
+    own.misses = 0
+    return planned[2]
 
 
 def _key(rng: torch.Generator) -> list[int]:

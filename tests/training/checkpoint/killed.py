@@ -110,12 +110,9 @@ def place_blocks(lines: list[str], blocks: dict[str, set[int]]) -> None:
     """Add each block's step to what is known of it; blocks of a step that did not end are left."""
     waiting: list[str] = []
     for line in lines:
-        if line.startswith("block "):
-            waiting.append(line)
-        elif line.isdigit():
-            for block in waiting:
-                blocks.setdefault(block, set()).add(int(line))
-            waiting = []
+        waiting += [line] if line.startswith("block ") else []
+        while line.isdigit() and waiting:
+            blocks.setdefault(waiting.pop(), set()).add(int(line))
 
 
 def warm_up() -> None:
@@ -133,8 +130,8 @@ def main(folder: Path) -> None:
     warm_up()
     chance = random.Random(0)
     blocks: dict[str, set[int]] = {}
-    whole = finish(folder / "whole", 0, blocks, least=math.inf)
-    saw = {"uninterrupted": whole, "kills": [], "finished": []}
+    saw = {"kills": [], "finished": []}
+    saw["uninterrupted"] = finish(folder / "whole", 0, blocks, least=math.inf)
     chain = 0
     while len(saw["kills"]) < KILLS:
         path = folder / str(chain)
