@@ -192,7 +192,7 @@ class PerCoordinateClipping:
     bounds: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        # on a GPU, which a look would wait for, a NaN makes its sum NaN: `update` refuses it
+        # a look would wait for a GPU; there `noise_stds` of a wrong bound are NaN
         if "cuda" not in str([getattr(bound, "device", "") for bound in self.bounds]):
             self._refuse_others()
 
@@ -263,10 +263,11 @@ class PerCoordinateClipping:
         little.
         """
         checks.positive(noise_multiplier=noise_multiplier)
-        scale = noise_multiplier * _float64(self._released()) ** 0.5  # which no GPU waits for
-        return [
-            scale * _float64(bound) for bound in self.bounds
-        ]  # narrower ones may round to 0
+        # where a bound is negative or no number, all is NaN: nobody looks on a GPU
+        bounds = [(one := _float64(bound)) + 0 * one**0.5 for bound in self.bounds]
+        whole = 0 * sum(bound.sum() for bound in bounds)
+        scale = noise_multiplier * _float64(self._released()) ** 0.5 + whole
+        return [scale * bound for bound in bounds]  # narrower ones may round to 0
 
     def mechanism(
         self, noise_stds: Sequence[Any], *, adjacency: Adjacency = "add-remove"

@@ -28,7 +28,7 @@ CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 PACKAGE = f"{Path(dpkit.__file__).parent.as_posix()}/"  # a clone's own folder may be called so too
 OWN = Path(__file__).as_posix()
 DECIDING = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "is_nonzero", "bincount")
-DECIDING += ("_unique2", "unique_dim", "unique_consecutive", "repeat_interleave")
+DECIDING += ("allclose", "_unique2", "unique_dim", "unique_consecutive", "repeat_interleave")
 _optimizer: Any = import_module("torch.optim.optimizer")  # torch.optim hides its name
 COPIES = ("_to_copy", "copy_")
 
@@ -94,7 +94,7 @@ class Gpu(TorchDispatchMode):
         kwargs |= {} if wanted is None else {"device": CPU}
         goes = isinstance(args[0], OnCuda) if name == "copy_" else goes
         away = there and any(x.dim() and not isinstance(x, OnCuda) for x in given)
-        if away and not (name in COPIES or name.startswith("index")):
+        if away and name not in (*COPIES, "index", "index_put", "index_put_"):
             self.fault(f"{func} of a tensor of the CPU and one of cuda:0")
         self.count += there or goes
         if (there or goes) and _waits(name, args, kwargs, goes):

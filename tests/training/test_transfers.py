@@ -30,17 +30,20 @@ def test_weights_that_are_not_finite_stop_training_without_a_wait(last):
         assert not there.waits
 
 
-def test_a_deviation_or_bound_that_is_no_number_leaves_no_sum_without_noise():
-    """Nobody looks at it on a GPU, and its sum is NaN, which `update` refuses."""
-    bad = torch.tensor([1.0, math.nan, math.inf, 0.0])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
+def test_a_deviation_or_bound_that_is_wrong_leaves_no_sum_without_noise(bad):
+    """Nobody looks at it on a GPU: its sum is not finite, which `update` refuses."""
+    values = torch.tensor([1.0, bad, 0.0])
     with gpu() as there:
-        sums, rng = [torch.ones(4, device=CUDA)], generator_on(CUDA, reproducible_seed=0)
-        rule = PerCoordinateClipping((bad.to(CUDA),))
-        for stds in ([bad.to(CUDA)], rule.noise_stds(1.0)):
-            there.waits.clear()
-            (noisy,) = noised_each(sums, noise_stds=stds, rng=rng)
-            assert not there.waits
-            assert noisy.isfinite().tolist() in ([True, False, False, True], [False] * 4)
+        sums, rng = [torch.ones(3, device=CUDA)], generator_on(CUDA, reproducible_seed=0)
+        rule = PerCoordinateClipping((values.to(CUDA),))
+        there.waits.clear()
+        (noisy,) = noised_each(sums, noise_stds=[*rule.bounds], rng=rng)
+        (none,) = noised_each(sums, noise_stds=rule.noise_stds(1.0), rng=rng)
+        assert not there.waits
+        assert not none.isfinite().any()
+        assert noisy.isfinite().tolist() == [True, bad < 0, True]
+        assert noisy[1] != 1  # a negative deviation is as large as its size
         with pytest.raises(ValueError, match=r"bounds\[0\] must hold finite numbers"):
             rule.sensitivity("add-remove")
 
