@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from math import nan
 from pathlib import Path
 from subprocess import STDOUT, Popen
 from time import monotonic, perf_counter, sleep
@@ -39,7 +38,6 @@ FIRST = (  # beginnings of names, in the order of their worth; the others come s
     *("small_images", "dpgan table_2", "dpgan"),
 )
 WARM_UP, STEPS, SECONDS, LOAD = 17, 14, 3.0, 40  # after a network's 16th batch; LOAD: to get there
-ALONE = ("small_images common", "base")  # measured by itself, too
 ME, LIBC = str(Path(__file__).resolve()), ctypes.CDLL(None)
 NEEDED = "filelock joblib pandas rich safetensors scipy sklearn threadpoolctl torch tqdm typer"
 START = 15.0  # seconds of a run before its first step
@@ -140,8 +138,8 @@ def timed(records: Iterable[Any], /, *, total: int, desc: str) -> Iterator[Any]:
         raise Cut(total, (perf_counter() - began) / max(done - warm_up, 1))
 
 
-def measure(table: str, only: str = "") -> None:
-    """Seconds a step of each part of a table that begins so, each stored as it is measured."""
+def measure(table: str) -> None:
+    """Seconds a step of each part of a table, each stored as it is measured."""
     from dpkit.metrics.judge import Judge, initial
 
     def untrained(learning: Any, *, device: Any, progress: Any) -> Judge:
@@ -155,16 +153,14 @@ def measure(table: str, only: str = "") -> None:
         scored: Any = import_module("dpkit.papers.small_images.experiments")
         scored.judge = untrained
     parts = tables()[table](scale=SCALE, seeds=1, device=DEVICE, progress=timed)
-    path = OUT / "speeds" / (f"{table} {only}".strip() + ".json")
+    path = OUT / "speeds" / f"{table}.json"
     rows: dict[str, Row] = {
-        f"{table} {part.name}": {"after": part.after and f"{table} {part.after}"}
-        for part in parts
-        if part.name.startswith(only)
+        f"{table} {part.name}": {"after": part.after and f"{table} {part.after}"} for part in parts
     }
     write_json(path, rows)
     for part in parts:
-        row = rows.get(f"{table} {part.name}")
-        if row is None or part.after is not None:
+        row = rows[f"{table} {part.name}"]
+        if part.after is not None:
             continue
         signal.alarm(LOAD)
         try:
@@ -185,26 +181,21 @@ def speeds(until: float) -> dict[str, Row]:
     """
     folder = OUT / "speeds"
     with tempfile.TemporaryDirectory() as cache:
-        asked = {" ".join(ALONE): ALONE, **{table: (table,) for table in tables()}}
+        asked = {*tables()}
         for known in folder.glob("*.json"):
-            if "DataNotFound" not in known.read_text():
-                asked.pop(known.stem, None)
-        jobs = {
-            f"measure {t}": Job([ME, "measure", *of], None, Path(cache) / t)
-            for t, of in asked.items()
-        }
-        if alone := jobs.pop(f"measure {' '.join(ALONE)}", None):
-            side_by_side({"measure alone": alone}, until=until)
+            rows = read_json(known).values()
+            seen = all({"steps", "note"} & {*row} or row["after"] for row in rows)
+            if seen and "DataNotFound" not in known.read_text():
+                asked.discard(known.stem)
+        for_table = {t: Job([ME, "measure", t], None, Path(cache) / t) for t in asked}
+        jobs = {f"measure {t}": for_table[t] for t in sorted(asked, key=rank)}
         side_by_side(jobs, until=until)
     found = {path.stem: read_json(path) for path in folder.glob("*.json")}
-    alone, parts = found.pop(" ".join(ALONE), {}), {}
+    parts: dict[str, Row] = {}
     for one in tables():
         unknown = {f"{one} *": {"after": None, "note": "not listed in time: call again"}}
         parts |= found.get(one, unknown)
-    write_json(OUT / "speeds.json", {"alone": alone, "at_once": AT_ONCE, "parts": parts})
-    for label, row in alone.items():
-        both = [one.get("seconds_a_step", nan) for one in (row, parts.get(label, {}))]
-        print(f"{label}: {both[0]:.3g} s a step alone, {both[1]:.3g} s among {AT_ONCE}")
+    write_json(OUT / "speeds.json", {"at_once": AT_ONCE, "parts": parts})
     return parts
 
 

@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_map
 
 from dpkit import datasets
 from dpkit.audit.training.step_check import check_step
-from dpkit.common.records import write_json
+from dpkit.common.records import read_json, write_json
 from dpkit.papers import adadp, dp_cgan, dpgan, rdp_gan, small_images
 from dpkit.papers.adadp import algorithm
 from dpkit.privacy import Release, SampledGaussian, normals
@@ -95,11 +95,12 @@ def clipped_sums() -> Iterator[tuple[str, Row]]:
 def steps(device: torch.device, batch: int) -> dict[str, tuple[Any, ...]]:
     """Of each paper a private step, what makes its model, a batch, and what check_step is told."""
     rng, drawn = torch.Generator().manual_seed(3), PoissonSampling(batch)
-    both = torch.rand((2 * batch, 1, 28, 28), generator=rng).mul(2).sub(1).to(device)
-    images, public = both.split(batch)
+    both = torch.rand((2 * batch, 1, 28, 28), generator=rng).mul(2).sub(1)
+    images, public = both.to(device).split(batch)
     flat, labels = images.flatten(1), torch.arange(batch, device=device) % 10
-    published = dp_cgan.REPAIRED, dpgan.settings.REPAIRED, small_images.REPAIRED
-    of_cgan, of_dpgan, of_small = (replace(one, sampling=drawn) for one in published)
+    of_cgan = replace(dp_cgan.REPAIRED, sampling=drawn)
+    of_dpgan = replace(dpgan.settings.REPAIRED, sampling=drawn)
+    of_small = replace(small_images.REPAIRED, sampling=drawn)
     gradient = rdp_gan.settings.GradientNoise(Constant(2.0), 0.5)
     of_rdp = replace(rdp_gan.SETTINGS, noise=gradient, sampling=drawn)
     of_adadp = replace(adadp.settings.REPAIRED, sampling=drawn, pca_noise=None)
@@ -139,17 +140,17 @@ def papers() -> Iterator[tuple[str, Row]]:
         yield f"a step of {name}", row
 
 
-def _without_noise(seen: list[Tensor], sums: Any, stds: Any, noisy: Any) -> list[Tensor]:
-    seen += [one.detach().clone() for one in sums]
-    return [one.detach().clone() for one in sums]
+def _without_noise(seen: list[Tensor], sums: Any, *_: Any) -> list[Tensor]:
+    seen += (plain := [one.detach().clone() for one in sums])
+    return plain
 
 
 def charges() -> Iterator[tuple[str, Row]]:
     """check_step on each paper's repaired step."""
     for name, (step, new, features, labels, settings, told) in steps(DEVICE, 6).items():
         report = check_step(step, new, features, labels, settings=settings, **told)
-        row = {"value": len(report.findings), "limit": 0, "found": str(report)}
-        yield f"check_step of {name}", row
+        found = {"value": len(report.findings), "limit": 0}
+        yield f"check_step of {name}", found | {"found": str(report)}
 
 
 def noise() -> Iterator[tuple[str, Row]]:
@@ -209,12 +210,12 @@ def resumed() -> Iterator[tuple[str, Row]]:
         killed.communicate()
         again = subprocess.run([sys.executable, __file__, str(cut)], check=True, **told)
         first.communicate()
-        steps = [int(line) for line in again.stdout.split()]
-        wrong = steps[-1:] != [STEPS - 1] or not 0 < steps[0] <= STEPS // 2 + 5
+        went_on_at, *_, last = map(int, again.stdout.split())
+        wrong = last != STEPS - 1 or not 0 < went_on_at <= STEPS // 2 + 5
         charged = [spent(path / "run") for path in (whole, cut)]
         row: Row = {"value": int(wrong or charged != [STEPS] * 2), "limit": 0, "charged": charged}
         weights = [torch.load(path / "weights", weights_only=True) for path in (whole, cut)]
-        yield "a run after SIGKILL", row | {"went_on_at": steps[0], "apart": apart(*weights)}
+        yield "a run after SIGKILL", row | {"went_on_at": went_on_at, "apart": apart(*weights)}
 
 
 def ranks() -> Iterator[tuple[str, Row]]:
@@ -229,9 +230,13 @@ def ranks() -> Iterator[tuple[str, Row]]:
 
 
 def main(output: Path) -> int:
-    """All checks, stored at the end; the number of those that failed."""
+    """All checks, one after another also over several calls; the number of those that failed."""
+    begun = output.with_suffix(".begun.json")
     rows: dict[str, Row] = {"device": {"name": device_label(DEVICE), "torch": torch.__version__}}
+    rows |= read_json(begun) if begun.exists() else {}
     for check in (clipped_sums, papers, noise, charges, resumed, ranks):
+        if check.__name__ in rows.setdefault("seconds", {}):
+            continue
         began = perf_counter()
         try:
             for name, row in check():
@@ -241,8 +246,10 @@ def main(output: Path) -> int:
         except Exception as error:
             rows[check.__name__] = {"ok": False, "error": f"{type(error).__name__}: {error}"}
             traceback.print_exc()
-        print(f"{check.__name__}: {perf_counter() - began:.1f} s", flush=True)
-    write_json(output, json.loads(json.dumps(rows), parse_constant=str))
+        rows["seconds"][check.__name__] = round(perf_counter() - began, 1)
+        print(f"{check.__name__}: {rows['seconds'][check.__name__]} s", flush=True)
+        write_json(begun, json.loads(json.dumps(rows), parse_constant=str))
+    begun.rename(output)
     return sum(not row.get("ok", True) for row in rows.values())
 
 

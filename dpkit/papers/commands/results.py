@@ -68,7 +68,7 @@ def _added(path: Path, there: Path) -> str:
     part = {one.name: one for one in planned}.get(path.stem)
     if part is None or record["provenance"]["scale"] != scale or not record["values"]:
         raise ValueError(f"{path} must hold values of a planned part, at scale {scale}")
-    check_same(path, part, tf32=record["provenance"].get("tf32", False))
+    check_same(path, part, tf32=False)
     done = "replaced" if there.exists() else "added"
     if images.exists():
         store.load_images(paper, table, path.stem, scale=scale, results=path.parents[3])
