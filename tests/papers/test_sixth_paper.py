@@ -105,11 +105,7 @@ def test_the_contracts_take_it_once_its_name_its_floor_and_its_size_are_written(
             '"small_images", "adadp")',
             '"small_images", "adadp", "sixth")',
         ),
-        (
-            "tests/contracts/test_source.py",
-            '    "papers": 10,',
-            '    "papers.sixth": 9,\n    "papers": 10,',
-        ),
+        ("tests/contracts/test_source.py", '"papers": 10,', '"papers.sixth": 9, "papers": 10,'),
         ("tests/contracts/test_size.py", '"papers": 20_300', '"papers": 20_600'),
         ("tests/contracts/test_size.py", '"papers": 8_000', '"papers": 8_200'),
         ("tests/contracts/test_size.py", "ENTRIES = 3_100, 290, 12", "ENTRIES = 3_130, 300, 13"),
