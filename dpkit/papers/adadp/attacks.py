@@ -21,7 +21,7 @@ from dpkit.audit.training.white_box import StepTrace
 from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run
-from dpkit.papers.adadp.levels import LEVELS, at_level
+from dpkit.papers.adadp.levels import TEN_EPOCHS, at_level
 from dpkit.papers.adadp.recomputed import EXAMPLE_NOISE, EXAMPLE_RATE, EXAMPLE_STEPS
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, AdadpSettings, proven
 from dpkit.papers.targets.target import ALIKE, CERTAIN, RATIOS, Target, price
@@ -41,7 +41,7 @@ TRIALS = 12  # of an exact attack, in each world
 # Test images of MNIST, and where a run of Table I stops
 TESTED, ACCURACY = 10_000, 0.96
 TESTS = 5  # of the accuracy, until the one that the record decides
-REPAIRED = at_level("repaired", LEVELS[0])
+REPAIRED = at_level("repaired", TEN_EPOCHS[0])
 EXAMPLE = replace(  # of Theorem 1, in its own sampling
     ADADP, noise_multiplier=EXAMPLE_NOISE, sampling=FixedSizeBatches(ADADP.lot)
 )

@@ -11,7 +11,7 @@ from operator import itemgetter
 import numpy as np
 
 from dpkit.papers.adadp import example, recomputed, theorems, trajectories
-from dpkit.papers.adadp.levels import LEVELS, at_level
+from dpkit.papers.adadp.levels import TEN_EPOCHS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.claims import Claim, Code, MainRun, claim_of
 from dpkit.privacy import Gaussian, GroupedGaussian, moments, pld, rdp
@@ -498,5 +498,5 @@ CLAIMS = (*LEMMAS, *EXPERIMENTS, *ACCOUNTING, *DATA)
 def main_run() -> MainRun:
     """The run whose epsilon is claimed, and the repaired one."""
     run = {"public_size": PUBLIC_SIZE, "steps": ADADP.max_steps}
-    chosen = (ADADP, at_level("repaired", LEVELS[0]))
+    chosen = (ADADP, at_level("repaired", TEN_EPOCHS[0]))
     return MainRun.of("AdaDP", ADADP.target_epsilon, *chosen, **run)
