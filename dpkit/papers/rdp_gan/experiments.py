@@ -26,6 +26,7 @@ from dpkit.papers.rdp_gan.repaired import (
     SWEEPS,
     filter_for,
     repaired,
+    reused_with,
 )
 from dpkit.papers.rdp_gan.settings import (
     CODE_RATE,
@@ -60,7 +61,7 @@ from dpkit.synthesizers import marginals
 from dpkit.training import Data, Gan, Record, called_real
 
 Generated = tuple[np.ndarray, np.ndarray]  # records, and the labels they were asked for
-CURVE_EVERY = 50  # iterations between two points of an accuracy's curve
+CURVE_EVERY, CURVE_POINTS = 50, 20  # least iterations between a curve's points; their number
 CURVE_RECORDS = 1_000
 
 
@@ -134,7 +135,7 @@ def _whole(
     made, curve = {}, {"iterations": [], "accuracy": [], "noise": []}
     last, noise = 0, 0.0
     for last, noise in _iterations(run, gan, data, wanted, settings):
-        if last % CURVE_EVERY == 0:
+        if last % max(settings.iterations // CURVE_POINTS, CURVE_EVERY) == 0:
             curve["iterations"].append(last)
             curve["noise"].append(noise)
             few = _generated(gan, settings, CURVE_RECORDS, sampled)
@@ -250,6 +251,14 @@ PUBLISHED = {
     "dp-gan": DP_GAN,
     "none": NON_PRIVATE,
 }
+# Batches, steps and lengths of the code: 2,000 epochs of a digit's 6,000 images, by 128 (7455c85,
+# GAN_Figure/RDP_Gan_loss.py), 1,001 of Adult, by 500 (dc00b4f, GAN_Figure/RDP-GAN-table/main.py)
+CODE = {
+    records: replace(
+        SETTINGS, sampling=ShuffledBatches(batch), discriminator_steps=1, iterations=length
+    )
+    for records, batch, length in (("digits", 128, 2_000 * 46), ("census", 500, 1_001 * 40))
+}
 LABEL_SCALE = 20.0  # of the repaired runs' discriminators
 # tau as printed, and as half a per cent; eq. 18's mean, or eq. 17's last
 PUBLISHED_TUNING = [
@@ -306,13 +315,28 @@ def plan_runs(
         ]
     text = {"loss-value": _sized(DCGAN, scale)}  # a label-conditional GAN, and repaired ones
     text |= {
-        f"repaired-{e:g}": replace(_repaired(records, scale, e), network=DCGAN.network)
+        f"repaired-{e:g}": reused_with(
+            "the text's networks", _repaired(records, scale, e), network=DCGAN.network
+        )
         for e in EPSILONS
     }
     runs += [
         made(key=f"dcgan-{name}", settings=settings, seed=seed, samples=not seed)
         for seed in range(seeds)
         for name, settings in text.items()
+    ]
+    own = {"code": CODE[records] if scale == "paper" else _sized(CODE[records], scale)}
+    own |= {"dcgan-digit": text["loss-value"]} if records == "digits" else {}
+    runs += [
+        made(
+            key=f"{name}-loss-value",
+            settings=settings,
+            seed=seed,
+            samples=not seed,
+            by_digit=records == "digits",
+        )
+        for seed in range(seeds)
+        for name, settings in own.items()
     ]
     tables = [
         _marginals(scale, epsilon, seed)
@@ -325,11 +349,12 @@ def plan_runs(
 def plan_sweep(
     records: str, *, scale: str, seeds: int, device: str, progress: Progress
 ) -> list[Part]:
-    """Repaired runs at epsilon 0.5 with other decay rates, one seed (reduced: 40 iterations)."""
+    """Repaired runs at epsilon 0.5 with other decay rates (reduced: 40 iterations)."""
     made = partial(judged, records=records, scale=scale, device=device, progress=progress)
     how = partial(_repaired, records, scale, 0.5)
     return [
-        made(key=f"{name}-{rate:g}", settings=how(decay_name=name, rate=rate), seed=0)
+        made(key=f"{name}-{rate:g}", settings=how(decay_name=name, rate=rate), seed=seed)
+        for seed in range(seeds)
         for name, rates in SWEEPS.items()
         for rate in rates
     ]
@@ -456,7 +481,8 @@ def other_settings(scale: str) -> dict[str, RdpGanSettings]:
     low, high = made(0.5), made(5.0)
 
     def like(other: RdpGanSettings, one: RdpGanSettings) -> RdpGanSettings:
-        return replace(one, discriminator_optimizer=other.discriminator_optimizer)
+        what = f"the discriminator's rate at epsilon {other.target_epsilon:g}"
+        return reused_with(what, one, discriminator_optimizer=other.discriminator_optimizer)
 
     smaller = made(5.0, batch_size=low.expected_batch_size)
     larger = made(0.5, batch_size=high.expected_batch_size)

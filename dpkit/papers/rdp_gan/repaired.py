@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from dpkit.common import checks
 from dpkit.papers.rdp_gan.schedule_calibration import initial_noise
@@ -42,8 +43,8 @@ SWEEPS = {  # decay rates of Figures 9 (Adult) and 10 (MNIST), beside those of t
 DECAYS = ("constant", "time", "step", "exp", "ant")
 CHOSEN = (
     "batch, clip, rates, averaging and label weight on distorted copies of scikit-learn's digits "
-    "or on the simulated census (public data), at this run's number of records and noise; decay "
-    "rates are the paper's"
+    "or on the simulated census (public data), for the code's networks and constant noise, at this "
+    "epsilon and number of records"
 )
 CHOSEN_AGAIN = (  # of census runs below epsilon 2
     f"{CHOSEN}. Some Adult runs with a quarter of these rates had been scored before the public "
@@ -93,7 +94,12 @@ def repaired(
     if rate is None:
         rate = RATES[records].get(decay_name, 0.0)
     high = target_epsilon >= 2
-    sampling = PoissonSampling((256 if high else 128) if batch_size is None else batch_size)
+    own = 256 if high else 128
+    sampling = PoissonSampling(own if batch_size is None else batch_size)
+    reused = {
+        "a schedule whose decay rate is the paper's": decay_name != "constant",
+        f"a batch of {batch_size}": batch_size not in (None, own),
+    }
     made = decay("constant" if decay_name == "ant" else decay_name, rate)
     start = initial_noise(
         target_epsilon,
@@ -113,6 +119,8 @@ def repaired(
         iterations=iterations,
         chosen=CHOSEN if high or records == "digits" else CHOSEN_AGAIN,
     )
+    for what in (what for what, applies in reused.items() if applies):
+        settings = reused_with(what, settings)
     if decay_name != "ant":
         return settings
     tuning = Tuning(
@@ -122,6 +130,11 @@ def repaired(
         count_noise=0.01 * public_size,
     )
     return replace(settings, tuning=tuning)
+
+
+def reused_with(what: str, settings: RdpGanSettings, **changed: Any) -> RdpGanSettings:
+    """The settings with what they were not chosen for, which their origin then says."""
+    return replace(settings, chosen=f"{settings.chosen}; reused with {what}", **changed)
 
 
 def filter_for(settings: RdpGanSettings, *, public_size: int) -> RenyiFilter:

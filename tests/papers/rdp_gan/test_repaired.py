@@ -149,10 +149,11 @@ def test_what_holds_beside_the_noise():
         rate = settings.discriminator_optimizer.rate
         assert rate(ITERATIONS) == pytest.approx(rate(0) / 10)
     tuned = made("ant", 0.5)
-    assert replace(tuned, tuning=None) == low
+    assert replace(tuned, tuning=None, chosen=low.chosen) == low
+    assert "reused" not in low.chosen  # what a setting was not chosen for, its origin says
+    assert tuned.chosen.endswith("; reused with a schedule whose decay rate is the paper's")
     assert tuned.tuning.count_noise == pytest.approx(0.01 * SIZE)
     assert tuned.tuning.every == ITERATIONS // 4  # in so short a run; in 1,000 every 50th
-    assert tuned.chosen  # a repaired run says how its settings were chosen
 
 
 test_bad_input_is_refused = refused(
