@@ -17,6 +17,7 @@ from dpkit.papers.dp_cgan.settings import (
     PUBLIC_SIZE,
     REPAIRED,
     SETTINGS,
+    TEXT,
     DpCganSettings,
     small,
 )
@@ -38,6 +39,7 @@ COLUMNS = {
     "cgan": RunsColumn(NON_PRIVATE, algorithm.step, 5_000),
     "basic_dp": RunsColumn(BASIC, algorithm.basic_step, 5_000),
     "published": RunsColumn(SETTINGS, algorithm.step, 5_000),
+    "text": RunsColumn(TEXT, algorithm.step, 0),
     "repaired": RunsColumn(REPAIRED, algorithm.step, 0),
 }
 # Declared: rates follow from it. At both other scales the records are scikit-learn's digits.

@@ -135,6 +135,16 @@ SETTINGS = DpCganSettings(
     discriminator_optimizer=Sgd(Linear(0.1, 0.052, over=10_000)),
 )
 
+# As the text has it: a record's whole gradient clipped at C, and its first rate. For the rest, and
+# for how long it trains, the text names no other values than the code's.
+TEXT = replace(
+    SETTINGS,
+    clipping=RealFakeApart(
+        FlatClipping(1.1), FlatClipping(1.1), fakes_use_private_labels=True
+    ),
+    discriminator_optimizer=Sgd(Linear(0.15, 0.052, over=10_000)),
+)
+
 # "CGAN with basic DP": the i-th real and fake gradient are added before they are clipped.
 BASIC = replace(
     SETTINGS,

@@ -13,6 +13,7 @@ TITLES = {
     "cgan": "CGAN",
     "basic_dp": "CGAN with basic DP",
     "published": "DP-CGAN, as published",
+    "text": "DP-CGAN, as the text has it",
     "repaired": "DP-CGAN, repaired",
 }
 CLASSIFIERS = ("lr", "mlp")

@@ -147,11 +147,28 @@ def plan_generator(*, scale: str, seeds: int, device: str, progress: Progress) -
     ]
 
 
+def plan_algorithm_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """Algorithm 1 as the text has it, noise on the sum or on each example (reduced: as above).
+
+    Arguments as `plan_table_2`.
+    """
+    runs = {
+        key: variants.as_text(noise_on_examples=each, scale=scale)
+        for key, each in (("noise-on-sum", False), ("noise-on-examples", True))
+    }
+    return [
+        gan_part(new_run(key, settings, seed, scale, device, progress))
+        for seed in range(seeds)
+        for key, settings in runs.items()
+    ]
+
+
 PLANS = {
     "table_2": plan_table_2,
     "table_6": plan_table_6,
     "table_9": plan_table_9,
     "snapshot": plan_generator,
+    "algorithm_1": plan_algorithm_1,
 }
 
 

@@ -55,7 +55,7 @@ class DpganSettings:
     """A run of Algorithm 1 or 3. `noise_multiplier` is z, as charged for each group.
 
     Noise of deviation z c_g is due on group g, clipped at c_g. With `noise_over_sqrt_batch` less is
-    added, as in the code (see `noise_divisor`).
+    added, as in the code, and with `noise_on_examples` more (see `noise_divisor`).
 
     Raises:
         ValueError: a number is out of range, clipping is of another kind, or the devices do not
@@ -82,6 +82,9 @@ class DpganSettings:
     generator_trained: bool = True
     devices: int = 1
     noise_over_sqrt_batch: bool = False
+    noise_on_examples: bool = (
+        False  # as the text's line 8 can be read: on each, not on their sum
+    )
     moments: int | None = None  # of the code's accountant, where it says how long the run is
     max_steps: int = MAX_STEPS
     chosen: str | None = None  # origin of the settings, where not as published
@@ -123,14 +126,14 @@ class DpganSettings:
 
     @property
     def noise_divisor(self) -> float:
-        """z c_g over the noise on the clipped sum; 1 where it is right.
+        """z c_g over the noise on the clipped sum; 1 where right, less if each example has it.
 
         The code clips g_i / B at c_g on each device of B examples, takes the mean of the devices'
         sums, which a record moves by c_g / devices, and adds noise of z c_g / sqrt(B devices): too
         little by sqrt(B / devices). On one device that is `wrong_clipping.NoiseOverSqrtBatch`.
         """
         if not self.noise_over_sqrt_batch:
-            return 1.0
+            return 1 / sqrt(self.expected_batch_size) if self.noise_on_examples else 1.0
         return sqrt(self.expected_batch_size) / self.devices
 
     @property

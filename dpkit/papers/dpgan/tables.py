@@ -146,6 +146,17 @@ def table_10(stored: Stored) -> Rows:
     return table_9(stored, score="js")
 
 
+def algorithm_1(stored: Stored) -> Rows:
+    """Rows of Algorithm 1 by the text, one clip of all parameters: mean and epsilons (`_row`)."""
+    return [
+        {"noise": title, **_row(values(stored, key), "inception")}
+        for key, title in (
+            ("noise-on-sum", "once, on the sum"),
+            ("noise-on-examples", "on each example"),
+        )
+    ]
+
+
 def _row(runs: list[Mapping[str, Any]], score: str) -> dict[str, Any]:
     """Mean and range of one score, and the epsilons, which all seeds share; delta is 1e-5.
 
@@ -178,6 +189,11 @@ SHOWN = (
         "Table 9: inception scores, the optimisations one by one",
         ("table_9", "table_2"),
         joined(table_9),
+    ),
+    Shown(
+        "Algorithm 1 as the text has it: inception scores of digits",
+        ("algorithm_1",),
+        algorithm_1,
     ),
     Shown(
         "Table 10, as of digits: JS scores, the optimisations one by one",

@@ -15,7 +15,14 @@ from dpkit.common import checks
 from dpkit.common.records import SCALES
 from dpkit.papers.claims import Measured
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, biases_together, is_bias
-from dpkit.papers.dpgan.settings import BOUND, CLUSTERS, MNIST, NON_PRIVATE, DpganSettings
+from dpkit.papers.dpgan.settings import (
+    BOUND,
+    CLUSTERS,
+    MNIST,
+    NON_PRIVATE,
+    TABLE_7,
+    DpganSettings,
+)
 from dpkit.privacy import calibrate, rdp
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import PoissonSampling
@@ -102,6 +109,20 @@ def matched(name: str, *, scale: str) -> DpganSettings:
         target_epsilon=target,
         chosen="as published but for the repairs; the noise is that of the published run's epsilon",
     )
+
+
+def as_text(*, noise_on_examples: bool, scale: str) -> DpganSettings:
+    """Algorithm 1 as the text has it: one clip of all parameters, and its noise, on one device."""
+    settings = replace(
+        MNIST,
+        clipping=GroupClipping((BOUND,), (0,) * MNIST.tensors),
+        warm_start=0,
+        noise_over_sqrt_batch=False,
+        noise_on_examples=noise_on_examples,
+        devices=1,
+        max_steps=MNIST.critic_steps * TABLE_7["mnist"][0],
+    )
+    return sized(settings, scale=scale)
 
 
 def public_alone(*, scale: str) -> DpganSettings:
