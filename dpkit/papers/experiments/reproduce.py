@@ -146,7 +146,7 @@ def reproduce(
         parts: names, or beginnings of names, of the parts wanted; all by default.
         device, tf32: auto, cpu or cuda; see `Sweep`.
         reprice: price stored parts anew, and compute none: an old record's settings and steps get
-            the epsilons of today's accountants.
+            the epsilons of today's accountants, and what is now said of the settings' origin.
         results: folder to store in, instead of the kit's own.
         progress: wraps the steps of a run that is computed here, as tqdm does.
         executor: computes the parts, each by a worker on one thread (see `sweep`).
@@ -292,7 +292,7 @@ def computed(task: Job) -> Row:
             how = import_module("dpkit.training.device").precision(tf32=task.asked.tf32)
         with how:
             result = part.compute()
-        seconds = perf_counter() - start
+        seconds = perf_counter() - start + result.earlier
         if result.images is not None:
             store.save_images(path.with_suffix(".npz"), result.images)
         written = provenance(
@@ -324,8 +324,8 @@ def check_same(path: Path, part: Part, *, tf32: bool) -> None:
 
 
 def differing(one: Values, other: Values) -> list[str]:
-    """Names of the settings that differ."""
-    names = one.keys() | other
+    """Names of the settings that differ; `chosen` is words about them."""
+    names = {*one, *other} - {"chosen"}
     return sorted(n for n in names if not alike(one.get(n), other.get(n), within=SETTINGS))
 
 
@@ -409,9 +409,13 @@ def _repriced(todo: list[Job], parts: Mapping[str, Part]) -> Iterator[Row]:
         record = read_json(path)
         old, new = record["values"], prices(record["values"])
         changed = [key for key in new if not alike(old.get(key), new[key])]
+        told, words = record["provenance"], parts[task.name].settings.get("chosen")
+        said = told["settings"].pop("chosen", None)
+        if words is not None:
+            told["settings"]["chosen"] = words
         if changed:
-            record["values"] = old | new
-            record["provenance"]["priced_by"] = code_version()
+            record["values"], told["priced_by"] = old | new, code_version()
+        if changed or words != said:
             write_json(path, record)
         changes = ", ".join(f"{key} {old.get(key)} is now {new[key]}" for key in changed)
         yield {"record": str(path), "summary": f"{task.name}: {changes or 'priced as stored'}"}

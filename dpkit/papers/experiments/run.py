@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from time import time
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -16,13 +18,14 @@ from torch import Tensor, nn
 
 from dpkit.common.files import cache_dir
 from dpkit.common.progress import Progress, silent
-from dpkit.common.records import describe, write_bytes
+from dpkit.common.records import describe, read_json, write_bytes, write_json
 from dpkit.papers.experiments.store import Part, Result, Values, part_name
 from dpkit.training import Checkpoints, train
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.types import Data, Model, R, TrainingSettings
 
 CPU = torch.device("cpu")
+GO = uuid4().hex  # this process
 
 
 class Run(NamedTuple):
@@ -99,8 +102,10 @@ class Run(NamedTuple):
     def result(
         self, values: Values, data: dict[str, str], images: np.ndarray | None = None
     ) -> Result:
-        """The measurements, with the run's device."""
-        return Result(values, data, device_label(self.device), images)
+        """The measurements, with the run's device, and the seconds of earlier goes at it."""
+        earlier = 0.0 if self.every is None else self._earlier()
+        self.file("goes.json").unlink(missing_ok=True)
+        return Result(values, data, device_label(self.device), images, earlier)
 
     def rng(
         self, stream: str = "training", *, device: torch.device | None = None
@@ -113,12 +118,22 @@ class Run(NamedTuple):
         )
 
     def place(self, what: str = "checkpoint") -> Checkpoints | None:
-        """The run's checkpoints, None for none."""
-        return (
-            None
-            if self.every is None
-            else Checkpoints(self.checkpoint(what), every=self.every)
-        )
+        """The run's checkpoints, None for none; from now on this process is at work on it."""
+        if self.every is None:
+            return None
+        self._earlier()
+        return Checkpoints(self.checkpoint(what), every=self.every)
+
+    def _earlier(self) -> float:
+        """Seconds of earlier processes' work, each up to the last file that it stored."""
+        path = self.file("goes.json")
+        goes = read_json(path) if path.exists() else {"by": None, "begun": 0.0, "earlier": 0.0}
+        if goes["by"] != GO:
+            stored = [file.stat().st_mtime for file in self.file("run").glob("*")]
+            spent = max([0.0, *(at - goes["begun"] for at in stored)])
+            goes = {"by": GO, "begun": time(), "earlier": goes["earlier"] + spent}
+            write_json(path, goes)
+        return goes["earlier"]
 
     def train(
         self,

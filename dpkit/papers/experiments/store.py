@@ -19,12 +19,16 @@ Stored = Mapping[str, Mapping[str, Any]]  # parts by name, as `load` returns the
 
 
 class Result(NamedTuple):
-    """The measurements of one part of a table."""
+    """The measurements of one part of a table.
+
+    earlier: seconds that interrupted processes had worked on it.
+    """
 
     values: Values
     data: dict[str, str]  # data set -> sha256
     device: str
     images: np.ndarray | None = None  # samples worth looking at, uint8
+    earlier: float = 0.0
 
 
 class Part(NamedTuple):
