@@ -19,7 +19,7 @@ from dpkit.papers.dpgan.scores import material
 from dpkit.papers.dpgan.semi_supervised import SemiSupervisedLearning
 from dpkit.papers.dpgan.settings import NON_PRIVATE, DpganSettings
 from dpkit.papers.dpgan.tables import LABELS
-from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
+from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS, TEXT_ARMS
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
 from dpkit.papers.experiments.store import Part, Result, Values, part_name
 from dpkit.papers.experiments.store import priced as certified
@@ -122,16 +122,18 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
 def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Tables 8 to 10: the optimisations one by one, all of them but in Table 2 (reduced: as there).
 
-    Arguments as `plan_table_2`.
+    And Algorithm 1 by the text. Arguments as `plan_table_2`.
     """
-    return [
-        gan_part(
-            new_run(f"{name}-{arm}", made(name, scale=scale), seed, scale, device, progress)
-        )
-        for seed in range(seeds)
+    runs = {
+        f"{name}-{arm}": made(name, scale=scale)
         for name in CONFIGURATIONS
         if name != "all"
         for arm, made in ARMS.items()
+    } | {f"one-clip-{arm}": variants.as_text(arm, scale=scale) for arm in TEXT_ARMS}
+    return [
+        gan_part(new_run(key, settings, seed, scale, device, progress))
+        for seed in range(seeds)
+        for key, settings in runs.items()
     ]
 
 
@@ -147,28 +149,11 @@ def plan_generator(*, scale: str, seeds: int, device: str, progress: Progress) -
     ]
 
 
-def plan_algorithm_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """Algorithm 1 as the text has it, noise on the sum or on each example (reduced: as above).
-
-    Arguments as `plan_table_2`.
-    """
-    runs = {
-        key: variants.as_text(noise_on_examples=each, scale=scale)
-        for key, each in (("noise-on-sum", False), ("noise-on-examples", True))
-    }
-    return [
-        gan_part(new_run(key, settings, seed, scale, device, progress))
-        for seed in range(seeds)
-        for key, settings in runs.items()
-    ]
-
-
 PLANS = {
     "table_2": plan_table_2,
     "table_6": plan_table_6,
     "table_9": plan_table_9,
     "snapshot": plan_generator,
-    "algorithm_1": plan_algorithm_1,
 }
 
 

@@ -99,7 +99,7 @@ def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
 def test_the_cached_generator_is_the_trained_one(quick: Path):
     run = run_of(tiny(variants.published("all", scale="reduced")))
     trained = experiments.trained(run)
-    (path,) = quick.iterdir()
+    (path,) = quick.glob("*.safetensors")
     before = path.stat().st_mtime_ns
     assert same(trained, experiments.released(run))
     assert path.stat().st_mtime_ns == before  # read, not trained anew
