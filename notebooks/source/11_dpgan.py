@@ -794,8 +794,8 @@ print("its weights moved by at most", max((a - b).abs().max().item() for a, b in
 # %%
 from dpkit.papers.experiments import store
 
-for part in store.load("dpgan", "snapshot", scale="reduced").values():
-    reached = part["values"]
+stored, ablation = (store.load("dpgan", name, scale="reduced") for name in ("table_2", "table_9"))
+for reached in store.values(ablation, "all-snapshot"):
     print(f"after {reached['iterations']} iterations: inception score {reached['inception']:.2f}")
 
 # %% [markdown]
@@ -819,7 +819,6 @@ for part in store.load("dpgan", "snapshot", scale="reduced").values():
 # %%
 from dpkit.papers.dpgan import tables
 
-stored, ablation = (store.load("dpgan", name, scale="reduced") for name in ("table_2", "table_9"))
 classified = store.load("dpgan", "table_6", scale="reduced")
 
 

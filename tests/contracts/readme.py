@@ -239,10 +239,6 @@ def ablation() -> str:
         for row in dpgan.table_2(stored)[:3]  # real images, GAN, public images alone
     ]
     rows = []
-    for part in store.load("dpgan", "snapshot", scale="reduced").values():
-        found = part["values"]
-        epsilons = (_epsilon(found[f"epsilon_{x}"]) for x in ("claimed", "if_poisson", "proven"))
-        rows.append(("all", "published snapshot", f"{found['inception']:.2f}", *epsilons))
     for row in dpgan.table_9(stored):
         if row["seeds"]:
             epsilons = (_epsilon(row[f"epsilon {x}"]) for x in ("claimed", "if Poisson", "proven"))

@@ -51,10 +51,9 @@ LEVELS = (
 # paper's, which leaves more than half of each unspent.
 TEN_EPOCHS = (Level(0.5, 2.62, 16.0), Level(2.0, 0.978, 7.0), Level(8.0, 0.589, 4.0))
 CIFAR_STEPS = 250
-CIFAR_LEVELS = (
-    Level(0.5, 5.703, None, CIFAR_STEPS),
-    Level(2.0, 1.815, None, CIFAR_STEPS),
-    Level(8.0, 0.824, None, CIFAR_STEPS),
+CIFAR_LEVELS = tuple(
+    Level(epsilon, noise, None, CIFAR_STEPS)
+    for epsilon, noise in ((0.5, 5.703), (2.0, 1.815), (8.0, 0.824))
 )
 CIFAR_LOT, CIFAR_SIZE, CIFAR_NORM = 2_000, 40_000, 3.0
 # The paper does not print those of its connected layers

@@ -8,9 +8,7 @@ protocol only. Methods whose public code has no finite epsilon are left out.
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from dpkit.papers.experiments.store import Shown, Stored, joined, mean, spread, values
+from dpkit.papers.experiments.store import Shown, Stored, joined, lead, mean, spread, values
 
 Row = dict[Any, Any]  # words, and a value for each epsilon
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
@@ -139,19 +137,16 @@ def gains(stored: Stored, *, coverage: float = 0.95) -> list[Row]:
     """The gain from a GAN's steps over its start: differences of the CNN's mean accuracy.
 
     Each GAN is compared with its start, which cost half as much, and with the start's method at the
-    full budget. The interval is Welch's, of seeds as independent normal numbers: with three
-    of each it is wide.
+    full budget, by `store.lead`.
 
     Args:
         stored: parts by name, as for `accuracies`.
         coverage: of each interval, in (0, 1).
 
     Returns:
-        rows of method, beside, epsilon, difference, low and high (in percentage points) and the
-        seeds of both; those alone where both have two or more.
+        rows of method, beside, epsilon, difference, low and high (in percentage points), verdict
+        and the seeds of both; those alone where both have two or more.
     """
-    from scipy.stats import ttest_ind
-
     rows = []
     for (gan, start), epsilon in product(STARTED, EPSILONS):
         both = [
@@ -159,11 +154,9 @@ def gains(stored: Stored, *, coverage: float = 0.95) -> list[Row]:
             for method in (gan, start)
         ]
         if min(map(len, both)) > 1:
-            low, high = ttest_ind(*both, equal_var=False).confidence_interval(coverage)
             known = {"method": TITLES[gan], "beside": TITLES[start], "epsilon": epsilon}
-            found = {"difference": float(np.mean(both[0]) - np.mean(both[1]))}
-            found |= {"low": low, "high": high, "seeds": tuple(map(len, both))}
-            rows.append(known | found)
+            known |= {"seeds": tuple(map(len, both))}
+            rows.append(known | lead(*both, coverage=coverage))
     return rows
 
 

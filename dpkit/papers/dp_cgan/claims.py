@@ -11,7 +11,7 @@ from functools import cache, partial
 from operator import itemgetter
 
 import numpy as np
-from scipy.stats import t, ttest_ind
+from scipy.stats import t
 
 from dpkit.papers.claims import (
     OPACUS_ORDERS,
@@ -30,7 +30,7 @@ from dpkit.papers.dp_cgan import tables
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
 from dpkit.papers.dp_cgan.tables import CLASSIFIERS, PRINTED, TITLES
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.store import values
+from dpkit.papers.experiments.store import lead, values
 from dpkit.privacy import Release, SampledGaussian, moments, numerics, rdp
 from dpkit.privacy.sampling import ShuffledBatches
 
@@ -63,9 +63,8 @@ def next_seed(column: str, classifier: str) -> tuple[float, float]:
 
 def advantage(classifier: str) -> tuple[float, float, float]:
     """Mean AUROC of DP-CGAN less that of basic DP, and ends of Welch's 95 % interval, in points."""
-    both = [aurocs(column, classifier) for column in ("published", "basic_dp")]
-    interval = ttest_ind(*both, equal_var=False).confidence_interval(0.95)
-    return float(np.mean(both[0]) - np.mean(both[1])), *interval
+    found = lead(*(aurocs(column, classifier) for column in ("published", "basic_dp")))
+    return found["difference"], found["low"], found["high"]
 
 
 def below_real(classifier: str) -> float:

@@ -5,7 +5,6 @@ LSUN are not among the kit's data sets: tables of them alone are not planned. A 
 charged and a proven price.
 """
 
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -19,7 +18,7 @@ from dpkit.papers.dpgan.scores import material
 from dpkit.papers.dpgan.semi_supervised import SemiSupervisedLearning
 from dpkit.papers.dpgan.settings import NON_PRIVATE, DpganSettings
 from dpkit.papers.dpgan.tables import LABELS
-from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS, TEXT_ARMS
+from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
 from dpkit.papers.experiments.store import Part, Result, Values, part_name
 from dpkit.papers.experiments.store import priced as certified
@@ -122,14 +121,14 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
 def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Tables 8 to 10: the optimisations one by one, all of them but in Table 2 (reduced: as there).
 
-    And Algorithm 1 by the text. Arguments as `plan_table_2`.
+    And `variants.others`. Arguments as `plan_table_2`.
     """
-    runs = {
+    runs = variants.others(scale=scale) | {
         f"{name}-{arm}": made(name, scale=scale)
         for name in CONFIGURATIONS
         if name != "all"
         for arm, made in ARMS.items()
-    } | {f"one-clip-{arm}": variants.as_text(arm, scale=scale) for arm in TEXT_ARMS}
+    }
     return [
         gan_part(new_run(key, settings, seed, scale, device, progress))
         for seed in range(seeds)
@@ -137,24 +136,7 @@ def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     ]
 
 
-def plan_generator(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The published snapshot, whose generator takes no step (reduced: as above).
-
-    Arguments as `plan_table_2`.
-    """
-    settings = replace(variants.published("all", scale=scale), generator_trained=False)
-    return [
-        gan_part(new_run("snapshot", settings, seed, scale, device, progress))
-        for seed in range(seeds)
-    ]
-
-
-PLANS = {
-    "table_2": plan_table_2,
-    "table_6": plan_table_6,
-    "table_9": plan_table_9,
-    "snapshot": plan_generator,
-}
+PLANS = {"table_2": plan_table_2, "table_6": plan_table_6, "table_9": plan_table_9}
 
 
 def new_run(

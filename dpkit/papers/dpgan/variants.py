@@ -111,21 +111,25 @@ def matched(name: str, *, scale: str) -> DpganSettings:
     )
 
 
-def as_text(arm: str, *, scale: str) -> DpganSettings:
-    """Algorithm 1 by the text, which clips all parameters together: "on-sum" or "on-examples"."""
-    settings = replace(
+def others(*, scale: str) -> dict[str, DpganSettings]:
+    """Algorithm 1 by the text, which clips all parameters together, and the published snapshot.
+
+    Line 8 leaves open whether noise is on the sum or on each example. The snapshot's generator
+    takes no step.
+    """
+    on_sum = replace(
         MNIST,
         clipping=GroupClipping((BOUND,), (0,) * MNIST.tensors),
         warm_start=0,
         noise_over_sqrt_batch=False,
-        noise_on_examples=arm == "on-examples",
         devices=1,
         max_steps=MNIST.critic_steps * TABLE_7["mnist"][0],
     )
-    return sized(settings, scale=scale)
-
-
-TEXT_ARMS = ("on-sum", "on-examples")  # where the noise is, which line 8 leaves open
+    return {
+        "one-clip-on-sum": sized(on_sum, scale=scale),
+        "one-clip-on-examples": sized(replace(on_sum, noise_on_examples=True), scale=scale),
+        "all-snapshot": replace(published("all", scale=scale), generator_trained=False),
+    }
 
 
 def public_alone(*, scale: str) -> DpganSettings:

@@ -183,3 +183,26 @@ def spread(numbers: Sequence[float]) -> Values:
         "highest": max(numbers, default=None),
         "seeds": len(numbers),
     }
+
+
+def lead(one: Sequence[float], other: Sequence[float], *, coverage: float = 0.95) -> Values:
+    """Difference of two means over seeds, with Welch's interval, and what it decides.
+
+    Seeds are taken as independent normal numbers: of three and three the interval is wide. The
+    verdict is "ahead" if all of it is above 0, "behind" if all is below, and "open" otherwise, or
+    where a side has fewer than two seeds and so no interval.
+    """
+    if not (len(one) and len(other)):
+        return dict.fromkeys(("difference", "low", "high")) | {"verdict": "not run"}
+    found: Values = {
+        "difference": float(np.mean(one) - np.mean(other)),
+        "low": None,
+        "high": None,
+    }
+    if min(len(one), len(other)) < 2:
+        return found | {"verdict": "open"}
+    from scipy.stats import ttest_ind
+
+    low, high = ttest_ind(one, other, equal_var=False).confidence_interval(coverage)
+    verdict = "ahead" if low > 0 else "behind" if high < 0 else "open"
+    return found | {"low": float(low), "high": float(high), "verdict": verdict}

@@ -86,7 +86,7 @@ def judged(
         key: its name in the tables.
         records: "digits" or "census".
         settings: a GAN is trained with these in the records' form, and by digit without labels.
-        seed, scale, device, progress: as `plan_runs`.
+        seed, scale, device, progress: as `PartsPlan`.
         kept: judged iterations, beside the last.
         by_digit: a GAN for each digit, as in the code.
         samples: store some images of the last iteration.
@@ -271,39 +271,45 @@ def plan_runs(
 ) -> list[Part]:
     """Tables III to V, Figures 4 to 8 (reduced: digits or simulated census, 40 iterations).
 
-    Args:
-        records: "digits" or "census".
-        scale: "paper" (MNIST, Adult), "reduced" or, with 2 iterations, "small".
-        seeds: runs of each.
-        device: auto, cpu or cuda; classifiers run on the CPU.
-        progress: wraps a run's records, as tqdm does.
+    At scale "paper" records are MNIST or Adult; at "small" runs have 2 iterations. Classifiers run
+    on the CPU. The other arguments are `PartsPlan`'s.
     """
     made = partial(judged, records=records, scale=scale, device=device, progress=progress)
     printed = tuple(PRINTED_ITERATIONS[records].values())
-    runs = []
-    repaired_runs = {
+    alone = {
+        key: _sized(settings, scale) for key, settings in PUBLISHED.items()
+    }  # a GAN a digit
+    alone["code-loss-value"] = (
+        CODE[records] if scale == "paper" else _sized(CODE[records], scale)
+    )
+    dcgan = _sized(DCGAN, scale)
+    if records == "digits":
+        alone["dcgan-digit-loss-value"] = dcgan
+    together = {
         f"repaired-{name}-{epsilon:g}": _repaired(records, scale, epsilon, decay_name=name)
         for epsilon in reversed(EPSILONS)
         for name in DECAYS
+    } | {"dcgan-loss-value": dcgan}
+    together |= {
+        f"dcgan-repaired-{e:g}": reused_with(
+            "the text's networks", _repaired(records, scale, e), network=DCGAN.network
+        )
+        for e in EPSILONS
     }
-    for seed in range(seeds):
-        for key, settings in PUBLISHED.items():
-            if key == "none" and seed:
-                continue  # the same weights as loss-value, to the bit: once is enough to see it
-            runs.append(
-                made(
-                    key=key,
-                    settings=_sized(settings, scale),
-                    seed=seed,
-                    kept=printed,
-                    by_digit=records == "digits",
-                    samples=not seed,
-                )
-            )
-        runs += [
-            made(key=key, settings=settings, seed=seed, samples=not seed)
-            for key, settings in repaired_runs.items()
-        ]
+    runs = [
+        made(
+            key=key,
+            settings=settings,
+            seed=seed,
+            samples=not seed,
+            kept=printed if by_text else (),
+            by_digit=by_text and records == "digits",
+        )
+        for seed in range(seeds)
+        for by_text, group in ((True, alone), (False, together))
+        for key, settings in group.items()
+        if not (key == "none" and seed)  # to the bit loss-value's weights: once is enough
+    ]
     if records == "census":
         runs += [
             made(
@@ -313,31 +319,6 @@ def plan_runs(
             )
             for tuning in PUBLISHED_TUNING
         ]
-    text = {"loss-value": _sized(DCGAN, scale)}  # a label-conditional GAN, and repaired ones
-    text |= {
-        f"repaired-{e:g}": reused_with(
-            "the text's networks", _repaired(records, scale, e), network=DCGAN.network
-        )
-        for e in EPSILONS
-    }
-    runs += [
-        made(key=f"dcgan-{name}", settings=settings, seed=seed, samples=not seed)
-        for seed in range(seeds)
-        for name, settings in text.items()
-    ]
-    own = {"code": CODE[records] if scale == "paper" else _sized(CODE[records], scale)}
-    own |= {"dcgan-digit": text["loss-value"]} if records == "digits" else {}
-    runs += [
-        made(
-            key=f"{name}-loss-value",
-            settings=settings,
-            seed=seed,
-            samples=not seed,
-            by_digit=records == "digits",
-        )
-        for seed in range(seeds)
-        for name, settings in own.items()
-    ]
     tables = [
         _marginals(scale, epsilon, seed)
         for epsilon in (EPSILONS if records == "census" else ())

@@ -56,7 +56,7 @@ def test_nothing_stored_gives_blanks_and_no_error():
     assert "ant" not in tables.table_4({}, "digits", score="trained_on_generated")[0]
     assert tables.figure_5({}) == tables.figure_6({}) == {}
     assert tables.figure_7({}, 0) == {}
-    assert tables.figure_9({}, {}, "census")["time"]["rate"] == []
+    assert tables.figure_9({}, {}, "census") == []
 
 
 def test_table_2_takes_the_mean_of_its_own_seeds():
@@ -85,9 +85,18 @@ def test_table_3_and_figure_7_are_means_over_seeds():
 
 def test_figure_9_puts_the_table_s_own_rate_in_its_place():
     sweep = {"time-0.1-seed0": part(0.3), "time-0.01-seed0": part(0.1)}
-    found = tables.figure_9(sweep, {"repaired-time-0.5-seed0": part(0.2)}, "census")["time"]
-    assert found["rate"] == [0.01, 0.04, 0.1]
-    assert found["accuracy"] == pytest.approx([0.101, 0.201, 0.301])
+    sweep["time-0.1-seed1"] = part(0.5)
+    curve = {"iterations": [50, 100, 150], "accuracy": [0.5, 0.6, 0.7]}
+    stored = {
+        "repaired-time-0.5-seed0": part(0.2),
+        "loss-value-seed0": {"values": {"curve": curve}},
+    }
+    first, own, last = tables.figure_9(sweep, stored, "census")
+    assert [row["rate"] for row in (first, own, last)] == [0.01, 0.04, 0.1]
+    assert [row["accuracy"] for row in (first, own, last)] == pytest.approx([0.101, 0.201, 0.401])
+    assert (last["seeds"], last["accuracy_range"]) == (2, pytest.approx((0.301, 0.501)))
+    # the sum of (1 + k t)^2 passes 1,000 after 214, 98 and 57 iterations
+    assert [row["published"] for row in (first, own, last)] == [0.7, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("iterations", [1, 1_000])
