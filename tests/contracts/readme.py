@@ -266,28 +266,30 @@ def semi_supervised() -> str:
 
 def levels() -> str:
     """AdaDP and its rivals: accuracies at three epsilons, and the printed gains beside ours."""
-    stored = {name: store.load("adadp", name) for name in ("figure_2", "figure_3")}
     shown = [f"{epsilon:g}" for epsilon in adadp.EPSILONS]
-    heads = [f"{data}, {epsilon}" for data in ("MNIST", "CIFAR-10") for epsilon in shown]
-    rows = (
-        (pair[0]["method"], *(ranged(row[epsilon]) for row in pair for epsilon in shown))
-        for pair in zip(*map(adadp.levels, stored.values()), strict=True)
-    )
-    ahead: list[bool] = []
-    gains = []
-    for name, data in (("figure_2", "MNIST"), ("figure_3", "CIFAR-10")):
-        for row in adadp.gains(stored[name], name):
-            points = (row["paper"], row["published"], row["repaired"])
-            cells = ("" if one is None else f"{round(one, 1) + 0:+.1f}" for one in points)
-            gains.append((f"{row['over']} on {data}", f"{row['epsilon']:g}", *cells))
-            ahead.append(round(points[1] or 0.0, 1) > 0)
-    survive = (
-        f"Of the {len(ahead)} printed gains, {sum(ahead)} are gains of a tenth of a point or more "
-        "here, as published."
-    )
-    accuracies = table(f"accuracy at epsilon | {' | '.join(heads)}", rows)
-    ahead_of = table("AdaDP ahead of | at epsilon | printed | published | repaired", gains)
-    return f"{accuracies}\n\n{ahead_of}\n\n{survive}"
+    words = {"ahead": "a gain", "behind": "a loss", "open": "not decided"}
+    written, verdicts = [], []
+    for name, title in adadp.FIGURES.items():
+        stored = store.load("adadp", name)
+        rows = (
+            (row["method"], *(ranged(row[one]) for one in shown)) for row in adadp.levels(stored)
+        )
+        written += [f"**{title}.**", table(f"accuracy at epsilon | {' | '.join(shown)}", rows)]
+        gains = []
+        for row in adadp.gains(stored, name):
+            ends = "" if row["low"] is None else f" ({row['low']:+.1f} to {row['high']:+.1f})"
+            verdicts.append((name, row["verdict"]))
+            points = (f"{row['paper']:+.1f}", f"{row['published']:+.1f}{ends}")
+            last = (words[row["verdict"]], f"{row['repaired']:+.1f}")
+            gains.append((row["over"], f"{row['epsilon']:g}", *points, *last))
+        heads = "AdaDP ahead of | at epsilon | printed | as published, here | | repaired"
+        written.append(table(heads, gains))
+    counts = Counter(verdicts)
+    told = [
+        f"{title}: {', '.join(f'{counts[name, one]} {said}' for one, said in words.items())}"
+        for name, title in adadp.FIGURES.items()
+    ]
+    return "\n\n".join([*written, f"Of nine printed gains each. {'. '.join(told)}."])
 
 
 def _epsilon(value: float | str | None) -> str:

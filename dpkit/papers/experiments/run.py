@@ -130,7 +130,7 @@ class Run(NamedTuple):
         goes = read_json(path) if path.exists() else {"by": None, "begun": 0.0, "earlier": 0.0}
         if goes["by"] != GO:
             stored = [file.stat().st_mtime for file in self.file("run").glob("*")]
-            spent = max([0.0, *(at - goes["begun"] for at in stored)])
+            spent = max([0.0, *(at - goes["begun"] for at in stored if goes["by"])])
             goes = {"by": GO, "begun": time(), "earlier": goes["earlier"] + spent}
             write_json(path, goes)
         return goes["earlier"]

@@ -124,10 +124,10 @@ def test_what_is_not_there_is_named(results, asked, words):
 
 
 def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
-    """Old records keep their scores and get today's epsilons; parts without a price stay."""
+    """Old records keep their scores and get today's epsilons and words; those without stay."""
     part = Part(
         "run-seed0",
-        {"noise": 2.0},
+        {"noise": 2.0, "chosen": "by hand"},
         0,
         lambda: pytest.fail("it was run"),
         lambda values: {"epsilon": 3.0 * values["steps"], "method": "new"},
@@ -136,7 +136,7 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     absent = part._replace(name="run-seed1")
     plans = {"table_1": lambda **_: [part, other, absent]}
     folder = store.folder(*TABLE, scale="reduced", results=tmp_path)
-    told = {"settings": {"noise": 2.0}, "wall_seconds": 9.0, "code": "old"}
+    told = {"settings": {"noise": 2.0, "chosen": "?"}, "wall_seconds": 9.0, "code": "old"}
     old = {"values": {"score": 0.5, "steps": 2, "epsilon": 1.0}, "provenance": told}
     for name in ("run-seed0", "fit"):
         write_json(folder / f"{name}.json", old)
@@ -149,7 +149,7 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     found = store.load(*TABLE, scale="reduced", results=tmp_path)
     assert found["run-seed0"] == {
         "values": {"score": 0.5, "steps": 2, "epsilon": 6.0, "method": "new"},
-        "provenance": told | {"priced_by": code_version()},
+        "provenance": told | {"priced_by": code_version(), "settings": part.settings},
     }
     assert found["fit"] == old
     assert [row["summary"] for row in again()] == ["run-seed0: priced as stored"]

@@ -1,5 +1,6 @@
 """A run's files, which no two runs share; names of its parts, and what is said of its seeds."""
 
+import os
 from statistics import fmean
 
 import pytest
@@ -51,6 +52,19 @@ def test_what_is_kept_stays_and_checkpoints_go(run, tmp_path):
     again = run.load(torch.nn.Linear(2, 3))
     assert torch.equal(net.weight, again.weight)
     assert not again.training
+
+
+def test_the_wall_time_counts_what_a_killed_process_stored(run, monkeypatch):
+    assert run.result({}, {}).earlier == 0
+    for go, begun in (("first", 1_000.0), ("second", 5_000.0), ("third", 9_000.0)):
+        monkeypatch.setattr(run_module, "GO", go)
+        monkeypatch.setattr(run_module, "time", lambda begun=begun: begun)
+        run.place("warm"), run.place()
+        run.checkpoint().parent.mkdir(exist_ok=True)
+        run.checkpoint().touch()
+        os.utime(run.checkpoint(), (0, begun + 100))
+    assert run.result({}, {}).earlier == 200  # its own time is not among them
+    assert run.result({}, {}).earlier == 0  # of a run that begins anew
 
 
 def test_parts_and_streams_are_named_after_the_run(run):
