@@ -82,9 +82,8 @@ class DpganSettings:
     generator_trained: bool = True
     devices: int = 1
     noise_over_sqrt_batch: bool = False
-    noise_on_examples: bool = (
-        False  # as the text's line 8 can be read: on each, not on their sum
-    )
+    # True: on each example in place of their sum, as the text's line 8 can be read
+    noise_on_examples: bool | None = None
     moments: int | None = None  # of the code's accountant, where it says how long the run is
     max_steps: int = MAX_STEPS
     chosen: str | None = None  # origin of the settings, where not as published
