@@ -31,6 +31,7 @@ SPARE = 32  # nodes beside the window
 NEGLIGIBLE = -50.0  # log of a Fourier coefficient that is left out
 SHORT = 3  # times a convolution by chirps takes as long as a real transform of its length
 ROOM = 2**15  # complex numbers in an array
+ABOUT, MOSTLY = 4, 0.9  # nodes about the middle, whose mass may be nearly all
 Complexes = NDArray[np.complex128]
 
 
@@ -226,6 +227,7 @@ def compose(parts: Grids, look: Look) -> ComposedLoss:
     offset = _total((n, np.ravel(part.offset)) for part, n in parts)
     furthest = _total((n, part.furthest) for part, n in parts)
     factor = ROUNDING * _total((n, 1.0) for _, n in parts) + 4 * UNIT * look.tilt * furthest
+    factor += power.factor
     first = int(np.ceil((low - offset) / spacing)) - SPARE // 2
     weights, error = power.result(first)
     losses = nodes(first, size, spacing, offset)
@@ -289,6 +291,15 @@ def _bits(length: int) -> int:
     return (length - 1).bit_length()
 
 
+def log_1_plus(z: Complexes) -> tuple[Complexes, Floats]:
+    """log(1 + z), and a bound on its rounding error, which is small where z is."""
+    x, y = z.real, z.imag
+    small = np.abs(z) <= 0.5
+    size = np.where(small, np.log1p(x * (2 + x) + y * y) / 2, np.log(np.abs(1 + z)))
+    angle = np.angle(1 + z).astype(float)
+    return size.astype(float) + 1j * angle, UNIT * np.where(small, 32 * np.abs(z), 16.0)
+
+
 class Power:
     """A product of powers of Fourier transforms, with a bound on its error (proof.md, D)."""
 
@@ -298,11 +309,15 @@ class Power:
         self.alive = np.arange(size // 2 + 1)  # coefficients that are not negligible
         self.log_size = np.zeros(self.alive.size)
         self.log_worst = np.zeros(self.alive.size)  # the same with every error added
+        self.log_more = np.zeros(self.alive.size)  # what errors of single coefficients add to it
         self.phase = np.zeros(self.alive.size)
         self.drift = np.zeros(self.alive.size)  # what rounding may have moved both by
         self.chirps = np.zeros(0, dtype=complex)
+        self.apart = 0.0  # bound on the 2-norm of what the transforms' errors move all by
+        self.largest = 0.0  # bound on the log of 1 and all errors of a coefficient
         self.dropped = 0.0  # bound on each coefficient that was left out
-        self.count = 0.0
+        self.count = 0.0  # of releases whose coefficients are powers by logarithm and angle
+        self.factor = 0.0  # relative error of all masses
         self.start = 0
 
     def multiply(self, first: Whole, weights: Floats, count: Real) -> None:
@@ -321,15 +336,20 @@ class Power:
             few = SHORT * near < self.size
             end = min(start + max(ROOM // near, 1), rows) if few else start + 1
             some = slice(start, end)
+            if rows == 1 and self._about(weights[0], int(middles[0]), counts[0]):
+                break
             if few:
                 found, error = self._lowest(weights[some], middles[some], lowest)
+                single = error
             else:  # all coefficients about the middle
                 shift = -int(middles[start]) % self.size
                 padded = np.zeros(-(-(shift + weights.shape[1]) // self.size) * self.size)
                 padded[shift : shift + weights.shape[1]] = weights[start]
                 folded = padded.reshape(-1, self.size).sum(axis=0, keepdims=True)
-                error = self.rounding * np.maximum(np.sqrt(self.size) * _norm(folded), 1.0)
-                error += UNIT * weights.shape[1] / self.size
+                single = np.full((1, 1), UNIT * (1 + weights.shape[1] / self.size))
+                error = self.rounding * np.sqrt(self.size) * _norm(folded)
+                self.apart += counts[start] * float(error[0, 0])
+                error = error + single
                 found = np.asarray(fft.rfft(folded))
             if self.alive.size < found.shape[1]:
                 found = found[:, self.alive]
@@ -337,24 +357,66 @@ class Power:
             worst = self.log_worst.copy()
             for n, logs in zip(counts[some], np.log(size + error), strict=True):
                 worst += n * logs
+            self.largest += float(np.dot(counts[some], np.ravel(error)))
             kept = ~(worst <= NEGLIGIBLE)  # what is not a number stays, and spoils the result
             if not kept.all():
                 self.dropped = max(self.dropped, float(np.exp(worst[~kept].max())))
                 found, size = found[:, kept], size[:, kept]
             self.alive, self.log_worst = self.alive[kept], worst[kept]
-            self.log_size, self.phase, self.drift = (
-                one[kept] for one in (self.log_size, self.phase, self.drift)
+            self.log_size, self.phase, self.drift, self.log_more = (
+                one[kept] for one in (self.log_size, self.phase, self.drift, self.log_more)
             )
             with np.errstate(divide="ignore"):
-                parts = zip(counts[some], np.log(size), np.angle(found), strict=True)
-            for n, logs, angles in parts:
+                more = np.log1p(single / size)
+                parts = zip(counts[some], np.log(size), np.angle(found), more, strict=True)
+            for n, logs, angles, added in parts:
+                self.count += n
+                self.log_more += n * added
                 self.log_size += n * logs
                 self.phase += n * angles
                 self.drift += UNIT * (np.abs(self.phase) + np.abs(self.log_size))
             start = end
         for n, at in zip(counts, (np.ravel(first) + middles).tolist(), strict=True):
-            self.count += n
             self.start += int(n) * at
+
+    def _about(self, weights: Floats, middle: int, count: float) -> bool:
+        """Multiply by a power of a loss that hardly ever is elsewhere than at its middle, if it is.
+
+        Its transform is 1 + z, z the sum of w_k (exp(-i k angle) - 1), which keeps its digits: near
+        the middle term by term, elsewhere by an FFT, whose error is that of what is elsewhere.
+        """
+        places = np.arange(weights.size) - middle
+        near = weights[np.abs(places) <= ABOUT]
+        if not near.sum() >= MOSTLY:
+            return False
+        rest = np.where(np.abs(places) > ABOUT, weights, 0.0)
+        shift = -middle % self.size
+        padded = np.zeros(-(-(shift + rest.size) // self.size) * self.size)
+        padded[shift : shift + rest.size] = rest
+        folded = padded.reshape(-1, self.size).sum(axis=0)
+        z = np.asarray(fft.rfft(folded))[self.alive] - rest.sum()
+        transforms = self.rounding * np.sqrt(self.size) * float(_norm(folded)[0])
+        self.apart += count * transforms
+        self.largest += count * transforms
+        error = np.full(z.shape, UNIT * (64 + rest.size / self.size) * float(rest.sum()))
+        for k in range(1, ABOUT + 1):
+            turn = k * self.alive % self.size
+            angle = 2 * np.pi * (turn - self.size * (2 * turn > self.size)) / self.size
+            after, before = (
+                float(weights[middle + side * k]) if 0 <= middle + side * k < weights.size else 0.0
+                for side in (1, -1)
+            )
+            half = np.sin(angle / 2)
+            z -= 2 * (after + before) * half**2 + 1j * (after - before) * np.sin(angle)
+            error += 16 * UNIT * (after + before) * np.abs(half)
+        logs, rounding = log_1_plus(z)
+        self.log_size += count * logs.real
+        self.log_worst += count * logs.real
+        self.phase += count * logs.imag
+        self.drift += count * (error / np.abs(1 + z) + rounding)
+        self.drift += UNIT * (np.abs(self.phase) + np.abs(self.log_size))
+        self.factor += count * 64 * UNIT / float(weights[middle])
+        return True
 
     def _lowest(
         self, weights: Floats, middles: NDArray[np.int64], count: int
@@ -392,9 +454,10 @@ class Power:
         product[self.alive] = np.exp(self.log_size + 1j * self.phase)
         found = np.asarray(fft.irfft(product, self.size))
         weights = np.roll(found, -((first - self.start) % self.size))
-        wrong = -np.expm1(self.log_size - self.log_worst)
+        wrong = -np.expm1(-self.log_more)
         wrong += 16 * UNIT * self.count + 2 * self.drift
         wrong *= np.exp(self.log_worst)
         error = np.sqrt(2) * _norm(wrong) + np.sqrt(self.size) * self.dropped
+        error += self.apart * np.exp(self.largest)
         error += self.rounding * np.sqrt(2) * _norm(np.abs(product))
         return weights, float(error[0])

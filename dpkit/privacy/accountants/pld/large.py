@@ -19,6 +19,7 @@ from dpkit.privacy.accountants.pld.composed_loss import (
     Parts,
     chernoff_epsilon,
     infinite_mass,
+    log_1_plus,
     outside,
     tilted,
 )
@@ -298,7 +299,7 @@ def series(parts: Parts, look: Look, *, side: int) -> Series:
     log, error = np.zeros(k.size, complex), np.full(k.size, 16 * UNIT * UNIFORMS)
     for places, weights, count in found:
         z, wrong = _coefficients(places, weights, frequencies)
-        power, rounding = _log_1_plus(z)
+        power, rounding = log_1_plus(z)
         log += count * power
         error += count * (wrong / np.abs(1 + z) + rounding) + 4 * UNIT * np.abs(log)
     each = 2 * SMOOTHED ** (-1 / UNIFORMS) / top  # uniform variables are between 0 and this
@@ -366,15 +367,6 @@ def _far(frequencies: Floats, x: Floats, w: Floats) -> Complexes:
     coarse = w * np.exp(-1j * np.multiply.outer(frequencies[::step], x))
     fine = np.exp(-1j * np.multiply.outer(frequencies[:step], x))
     return np.einsum("agn,bgn->abg", coarse, fine).sum(axis=2).ravel()[: frequencies.size]
-
-
-def _log_1_plus(z: Complexes) -> tuple[Complexes, Floats]:
-    """log(1 + z), and a bound on its rounding error, which is small where z is."""
-    x, y = z.real, z.imag
-    small = np.abs(z) <= 0.5
-    size = np.where(small, np.log1p(x * (2 + x) + y * y) / 2, np.log(np.abs(1 + z)))
-    angle = np.angle(1 + z).astype(float)
-    return size.astype(float) + 1j * angle, UNIT * np.where(small, 32 * np.abs(z), 16.0)
 
 
 def _low(

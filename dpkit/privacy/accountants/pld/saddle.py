@@ -22,6 +22,7 @@ SINGLE, GROUPS = 32, 64  # releases seen one by one, and groups of the others
 TINY = 1e-99
 FFT_ERROR = 1.5e-12  # of the composed masses, for each release
 SERIES_ERROR = 1e-14  # of them, whatever the number of releases
+RARE, RARE_ERROR, SMALL = 0.1, 1e-12, 1e-3
 OUTSIDE = 1e-5  # of what decides delta, may lie outside the window
 
 
@@ -82,18 +83,20 @@ class Moments(NamedTuple):
     """Moments of the composed loss at each tilt: log E[exp(tilt * loss)], two derivatives.
 
     tilts: increasing; with each lambda also -1 - lambda.
+    hits: releases, on average, whose loss is not about its centre.
     """
 
     tilts: Floats
     log: Floats
     mean: Floats
     variance: Floats
+    hits: float = 0.0
     reverse: bool = False
 
     def reversed(self) -> "Moments":
         """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
         log, mean, variance = (one[::-1] for one in (self.log, -self.mean, self.variance))
-        return Moments(self.tilts, log, mean, variance, not self.reverse)
+        return Moments(self.tilts, log, mean, variance, self.hits, not self.reverse)
 
     def positive(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Tilts above 0, and what belongs to them."""
@@ -134,11 +137,11 @@ def moments(releases: Sequence[Coarse]) -> Moments:
         for group in np.array_split(np.arange(SINGLE, len(ordered)), GROUPS):
             count = sum(ordered[i].count for i in group)
             releases.append(ordered[group[group.size // 2]]._replace(count=count))
-    rough = _moments(releases, TILTS)
+    rough, hits = _moments(releases, TILTS), sum(map(_hits, releases))
     most = np.maximum(rough.log, rough.log[::-1])[-TILTS.size :]
     deciding = 1 + np.flatnonzero((most[1:-1] > 1e-2) & (most[1:-1] < 1e3))
     if not deciding.size:
-        return rough
+        return rough._replace(hits=hits)
     first, last = deciding[0], deciding[-1] + 1
     between = np.geomspace(TILTS[first], TILTS[last], FINER * (last - first) + 1)
     fine = _moments(releases, between[np.arange(between.size) % FINER > 0])
@@ -146,7 +149,14 @@ def moments(releases: Sequence[Coarse]) -> Moments:
     tilts, log, mean, variance = (
         np.concatenate(both)[order] for both in zip(rough[:4], fine[:4], strict=True)
     )
-    return Moments(tilts, log, mean, variance)
+    return Moments(tilts, log, mean, variance, hits)
+
+
+def _hits(one: Coarse) -> float:
+    """How many of a release's losses, on average, are not within a thousandth of its span."""
+    near = np.abs(one.edges - one.centre) <= (one.span[1] - one.span[0]) / 1_000
+    inside = near[1:] & near[:-1]
+    return one.count * float((1 - one.masses[:, 1:-1][:, inside].sum(axis=1)).clip(0).max())
 
 
 def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
@@ -254,15 +264,18 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int | None)
     """
     epsilon, variance = (float(np.interp(saddle, found.tilts, one)) for one in found[2:4])
     looks, tilts = [], found.positive()[0]
+    rare = releases is not None and found.hits < RARE * releases
     error = SERIES_ERROR if releases is None else FFT_ERROR * releases
+    if rare:
+        error = RARE_ERROR * (1 + found.hits)
     for tilt in [saddle, *tilts[tilts < saddle][::-3]]:
         log = float(np.interp(tilt, found.tilts, found.log))
         sought = min(
             log_delta - (log - tilt * epsilon), 0.0
         )  # log, in units of the tilted mass
-        if releases is None:
+        if rare or releases is None:
             sought = min(sought - float(_peak(np.array(tilt))), 0.0)
-        if looks and not np.log(error) < np.log(OUTSIDE) + sought:
+        if looks and not np.log(error) < np.log(SMALL if rare else OUTSIDE) + sought:
             break
         bound = np.log(OUTSIDE) + sought  # of the log of what may lie outside, under the tilt
         more, less = tilt * 1.001 < found.tilts, tilt > found.tilts
