@@ -18,6 +18,7 @@ from dpkit.privacy.mechanisms import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, rounding, stacked
 
 REACH = 32  # cells around the heaviest in which shares are exact
+NARROW = 0.02
 MOST_NODES = 2**20
 TINY = 1e-300  # instead of a zero that is divided by
 LOWERED = (
@@ -362,7 +363,9 @@ def blocks(releases: Sequence[Seen], spacing: float, *, enough: float) -> list[B
             block = _block(some)
             centres = balanced(block.loss, spacing, block.centre, enough)
             for one, centre in zip(some, np.ravel(centres).tolist(), strict=True):
-                family.append(one._replace(coarse=one.coarse._replace(centre=centre)))
+                if not (saddle.rare(one.coarse) and abs(one.coarse.centre) < NARROW * spacing):
+                    one = one._replace(coarse=one.coarse._replace(centre=centre))
+                family.append(one)
         widths = [high - low for low, high in (one.coarse.span for one in family)]
         start = 0
         for end, width in enumerate(widths):

@@ -63,12 +63,34 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
     edges = np.sort(edges, axis=1)
     fine = loss.masses(edges if rows > 1 else edges[0]).reshape(2, rows, -1)
     middle = np.minimum((np.cumsum(fine[0], axis=-1) < 0.5).sum(axis=-1), edges.shape[1] - 1)
-    return [
+    found = [
         Coarse(
             edges[i], fine[:, i], (float(low[i, 0]), float(high[i, 0])), float(edges[i, k]), n
         )
         for i, (k, n) in enumerate(zip(middle, counts, strict=True))
     ]
+    return [
+        one._replace(centre=_least(each, one, tail)) if rare(one) else one
+        for each, one in zip(losses, found, strict=True)
+    ]
+
+
+def rare(one: Coarse) -> bool:
+    """Whether few of a release's losses are away from its centre."""
+    return hits(one) < RARE * one.count
+
+
+def _least(loss: PrivacyLoss, one: Coarse, tail: float) -> float:
+    """The loss that hardly any is less than: a node there takes nothing off a loss that is nearly
+    always about it."""
+    low, high = one.span[0], one.centre
+    for _ in range(60):
+        middle = (low + high) / 2
+        if float(loss.masses(np.array([middle]))[:, 0].max()) <= tail:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 class Seen(NamedTuple):
@@ -83,7 +105,7 @@ class Moments(NamedTuple):
     """Moments of the composed loss at each tilt: log E[exp(tilt * loss)], two derivatives.
 
     tilts: increasing; with each lambda also -1 - lambda.
-    hits: releases, on average, whose loss is not about its centre.
+    hits: releases, on average, whose loss is not about its centre. bulk: the sum of the centres.
     """
 
     tilts: Floats
@@ -91,12 +113,13 @@ class Moments(NamedTuple):
     mean: Floats
     variance: Floats
     hits: float = 0.0
+    bulk: float = 0.0
     reverse: bool = False
 
     def reversed(self) -> "Moments":
         """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
         log, mean, variance = (one[::-1] for one in (self.log, -self.mean, self.variance))
-        return Moments(self.tilts, log, mean, variance, self.hits, not self.reverse)
+        return Moments(self.tilts, log, mean, variance, self.hits, -self.bulk, not self.reverse)
 
     def positive(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Tilts above 0, and what belongs to them."""
@@ -137,11 +160,12 @@ def moments(releases: Sequence[Coarse]) -> Moments:
         for group in np.array_split(np.arange(SINGLE, len(ordered)), GROUPS):
             count = sum(ordered[i].count for i in group)
             releases.append(ordered[group[group.size // 2]]._replace(count=count))
-    rough, hits = _moments(releases, TILTS), sum(map(_hits, releases))
+    rough, hit = _moments(releases, TILTS), sum(map(hits, releases))
+    bulk = sum(one.count * one.centre for one in releases)
     most = np.maximum(rough.log, rough.log[::-1])[-TILTS.size :]
     deciding = 1 + np.flatnonzero((most[1:-1] > 1e-2) & (most[1:-1] < 1e3))
     if not deciding.size:
-        return rough._replace(hits=hits)
+        return rough._replace(hits=hit, bulk=bulk)
     first, last = deciding[0], deciding[-1] + 1
     between = np.geomspace(TILTS[first], TILTS[last], FINER * (last - first) + 1)
     fine = _moments(releases, between[np.arange(between.size) % FINER > 0])
@@ -149,10 +173,10 @@ def moments(releases: Sequence[Coarse]) -> Moments:
     tilts, log, mean, variance = (
         np.concatenate(both)[order] for both in zip(rough[:4], fine[:4], strict=True)
     )
-    return Moments(tilts, log, mean, variance, hits)
+    return Moments(tilts, log, mean, variance, hit, bulk)
 
 
-def _hits(one: Coarse) -> float:
+def hits(one: Coarse) -> float:
     """How many of a release's losses, on average, are not within a thousandth of its span."""
     near = np.abs(one.edges - one.centre) <= (one.span[1] - one.span[0]) / 1_000
     inside = near[1:] & near[:-1]
@@ -264,18 +288,18 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int | None)
     """
     epsilon, variance = (float(np.interp(saddle, found.tilts, one)) for one in found[2:4])
     looks, tilts = [], found.positive()[0]
-    rare = releases is not None and found.hits < RARE * releases
+    seldom = releases is not None and found.hits < RARE * releases
     error = SERIES_ERROR if releases is None else FFT_ERROR * releases
-    if rare:
+    if seldom:
         error = RARE_ERROR * (1 + found.hits)
     for tilt in [saddle, *tilts[tilts < saddle][::-3]]:
         log = float(np.interp(tilt, found.tilts, found.log))
         sought = min(
             log_delta - (log - tilt * epsilon), 0.0
         )  # log, in units of the tilted mass
-        if rare or releases is None:
+        if seldom or releases is None:
             sought = min(sought - float(_peak(np.array(tilt))), 0.0)
-        if looks and not np.log(error) < np.log(SMALL if rare else OUTSIDE) + sought:
+        if looks and not np.log(error) < np.log(SMALL if seldom else OUTSIDE) + sought:
             break
         bound = np.log(OUTSIDE) + sought  # of the log of what may lie outside, under the tilt
         more, less = tilt * 1.001 < found.tilts, tilt > found.tilts
@@ -286,7 +310,11 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int | None)
         high, low = np.nan_to_num(high, nan=np.inf), np.nan_to_num(low, nan=-np.inf)
         at_high, at_low = int(np.argmin(high)), int(np.argmax(low))
         margin = 0.02 * (high[at_high] - low[at_low])
-        window = (low[at_low] - margin, high[at_high] + margin, below[at_low], above[at_high])
+        window = [low[at_low] - margin, high[at_high] + margin, below[at_low], above[at_high]]
+        if seldom:  # where nothing happens the sum is at the bulk, which the rough look misses
+            window[0] = min(window[0], found.bulk - margin)
+            window[1] = max(window[1], found.bulk + margin)
+            window[2] = max(window[2], 50 / margin)
         deviation = float(np.sqrt(variance)) + TINY
         values = (saddle, epsilon, deviation, tilt, *window)
         looks.append(Look(*map(float, values), reverse=found.reverse))
