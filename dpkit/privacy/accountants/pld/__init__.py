@@ -319,6 +319,7 @@ def _at_most(
     for loss, span, centre, counts in loss_grid.blocks(releases, spacing, enough=math.inf):
         cells = loss_grid.cells(loss, spacing, span, centre)
         parts.append((loss_grid.upper(cells.reversed() if look.reverse else cells), counts))
-    if chernoff_epsilon(parts, look.saddle, delta) <= epsilon:
-        return True
+    for tilt in look.saddle * 4.0 ** -np.arange(8):
+        if chernoff_epsilon(parts, tilt, delta) <= epsilon:
+            return True
     return compose(parts, look).epsilon_above(delta) <= epsilon

@@ -18,7 +18,7 @@ from dpkit.privacy.mechanisms import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, rounding, stacked
 
 REACH = 32  # cells around the heaviest in which shares are exact
-NARROW = 0.02
+CLOSE = 1e-12
 MOST_NODES = 2**20
 TINY = 1e-300  # instead of a zero that is divided by
 LOWERED = (
@@ -183,8 +183,8 @@ def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> 
     low, high = centre - spacing / 2, centre + spacing / 2
     at_low, at_high = missed(low), missed(high)
     crossing, middle = at_low * at_high < 0, centre
-    for _ in range(24):  # false position, the end that stays weighing half (Illinois)
-        crossing = crossing & (high - low >= spacing / 16384)  # less: a jump, as an atom makes
+    for _ in range(60):  # false position, the end that stays weighing half (Illinois)
+        crossing = crossing & (high - low >= spacing * CLOSE)  # less: a jump, as an atom makes
         if not np.any(crossing):
             break
         middle = np.where(
@@ -363,9 +363,7 @@ def blocks(releases: Sequence[Seen], spacing: float, *, enough: float) -> list[B
             block = _block(some)
             centres = balanced(block.loss, spacing, block.centre, enough)
             for one, centre in zip(some, np.ravel(centres).tolist(), strict=True):
-                if not (saddle.rare(one.coarse) and abs(one.coarse.centre) < NARROW * spacing):
-                    one = one._replace(coarse=one.coarse._replace(centre=centre))
-                family.append(one)
+                family.append(one._replace(coarse=one.coarse._replace(centre=centre)))
         widths = [high - low for low, high in (one.coarse.span for one in family)]
         start = 0
         for end, width in enumerate(widths):

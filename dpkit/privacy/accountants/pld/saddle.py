@@ -63,34 +63,17 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
     edges = np.sort(edges, axis=1)
     fine = loss.masses(edges if rows > 1 else edges[0]).reshape(2, rows, -1)
     middle = np.minimum((np.cumsum(fine[0], axis=-1) < 0.5).sum(axis=-1), edges.shape[1] - 1)
-    found = [
+    return [
         Coarse(
             edges[i], fine[:, i], (float(low[i, 0]), float(high[i, 0])), float(edges[i, k]), n
         )
         for i, (k, n) in enumerate(zip(middle, counts, strict=True))
-    ]
-    return [
-        one._replace(centre=_least(each, one, tail)) if rare(one) else one
-        for each, one in zip(losses, found, strict=True)
     ]
 
 
 def rare(one: Coarse) -> bool:
     """Whether few of a release's losses are away from its centre."""
     return hits(one) < RARE * one.count
-
-
-def _least(loss: PrivacyLoss, one: Coarse, tail: float) -> float:
-    """The loss that hardly any is less than: a node there takes nothing off a loss that is nearly
-    always about it."""
-    low, high = one.span[0], one.centre
-    for _ in range(60):
-        middle = (low + high) / 2
-        if float(loss.masses(np.array([middle]))[:, 0].max()) <= tail:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 class Seen(NamedTuple):
@@ -105,7 +88,8 @@ class Moments(NamedTuple):
     """Moments of the composed loss at each tilt: log E[exp(tilt * loss)], two derivatives.
 
     tilts: increasing; with each lambda also -1 - lambda.
-    hits: releases, on average, whose loss is not about its centre. bulk: the sum of the centres.
+    hits: releases, on average, whose loss is not about its centre.
+    far: (3, n) such losses, and how many there are on average under P and under Q.
     """
 
     tilts: Floats
@@ -113,13 +97,21 @@ class Moments(NamedTuple):
     mean: Floats
     variance: Floats
     hits: float = 0.0
-    bulk: float = 0.0
+    far: Floats = np.zeros((3, 0))
     reverse: bool = False
 
     def reversed(self) -> "Moments":
         """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
         log, mean, variance = (one[::-1] for one in (self.log, -self.mean, self.variance))
-        return Moments(self.tilts, log, mean, variance, self.hits, -self.bulk, not self.reverse)
+        far = self.far[[0, 2, 1]] * np.array([[-1.0], [1.0], [1.0]])
+        return Moments(
+            self.tilts, log, mean, variance, self.hits, far, not self.reverse
+        )
+
+    @property
+    def bulk(self) -> float:
+        """About the sum of all other losses: what P has less there than Q."""
+        return float(self.far[2].sum() - self.far[1].sum())
 
     def positive(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Tilts above 0, and what belongs to them."""
@@ -160,12 +152,15 @@ def moments(releases: Sequence[Coarse]) -> Moments:
         for group in np.array_split(np.arange(SINGLE, len(ordered)), GROUPS):
             count = sum(ordered[i].count for i in group)
             releases.append(ordered[group[group.size // 2]]._replace(count=count))
-    rough, hit = _moments(releases, TILTS), sum(map(hits, releases))
-    bulk = sum(one.count * one.centre for one in releases)
+    seen = {
+        "hits": float(sum(map(hits, releases))),
+        "far": np.concatenate([_far(one) for one in releases], axis=1),
+    }
+    rough = _moments(releases, TILTS)._replace(**seen)
     most = np.maximum(rough.log, rough.log[::-1])[-TILTS.size :]
     deciding = 1 + np.flatnonzero((most[1:-1] > 1e-2) & (most[1:-1] < 1e3))
     if not deciding.size:
-        return rough._replace(hits=hit, bulk=bulk)
+        return rough
     first, last = deciding[0], deciding[-1] + 1
     between = np.geomspace(TILTS[first], TILTS[last], FINER * (last - first) + 1)
     fine = _moments(releases, between[np.arange(between.size) % FINER > 0])
@@ -173,14 +168,30 @@ def moments(releases: Sequence[Coarse]) -> Moments:
     tilts, log, mean, variance = (
         np.concatenate(both)[order] for both in zip(rough[:4], fine[:4], strict=True)
     )
-    return Moments(tilts, log, mean, variance, hit, bulk)
+    return Moments(tilts, log, mean, variance, **seen)
 
 
 def hits(one: Coarse) -> float:
     """How many of a release's losses, on average, are not within a thousandth of its span."""
+    return float(_far(one)[1:].sum(axis=1).max())
+
+
+def _far(one: Coarse) -> Floats:
     near = np.abs(one.edges - one.centre) <= (one.span[1] - one.span[0]) / 1_000
-    inside = near[1:] & near[:-1]
-    return one.count * float((1 - one.masses[:, 1:-1][:, inside].sum(axis=1)).clip(0).max())
+    away = ~(near[1:] & near[:-1])
+    losses = (one.edges[1:] + one.edges[:-1]) / 2
+    return np.concatenate([losses[None], one.count * one.masses[:, 1:-1]])[:, away]
+
+
+def _of_one_hit(found: Moments, delta: float) -> float:
+    """The epsilon of a delta if at most one release's loss is away from its centre."""
+    losses, counts = found.far[0] + found.bulk, found.far[1]
+    low, high = 0.0, max(float(losses.max(initial=0.0)), 0.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        gained = -np.expm1(np.minimum(middle - losses, 0.0))
+        low, high = (middle, high) if (counts * gained).sum() > delta else (low, middle)
+    return high
 
 
 def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
@@ -232,6 +243,8 @@ def for_delta(found: Moments, delta: float, releases: int | None) -> Look:
         # where the largest loss is an atom there is no saddle, but a best moment
         epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
     saddle = _crossing(tilt, deltas, np.log(delta), mean)
+    if _seldom(found, releases) and (at := _of_one_hit(found, delta)) > 0:
+        return _look(found, _crossing(tilt, -mean, -at, mean), np.log(delta), releases, at)
     best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
     return _look(found, min(saddle, best), np.log(delta), releases)
 
@@ -248,7 +261,9 @@ def for_epsilon(
     below = (
         max(float(proven.min()), -200.0) - 5.0
     )  # what one moment proves is somewhat too much
-    return _look(found, saddle, below if delta is None else float(np.log(delta)), releases)
+    log_delta = below if delta is None else float(np.log(delta))
+    at = epsilon if _seldom(found, releases) else None
+    return _look(found, saddle, log_delta, releases, at)
 
 
 def delta_at_most(found: Moments, epsilon: float) -> float:
@@ -281,18 +296,30 @@ def _crossing(tilt: Floats, falling: Floats, at: float, mean: Floats) -> float:
     return float(min(np.exp(np.interp(-at, -falling, tilt)), TILTS[-3], most))
 
 
-def _look(found: Moments, saddle: float, log_delta: float, releases: int | None) -> Look:
+def _seldom(found: Moments, releases: int | None) -> bool:
+    return releases is not None and found.hits < RARE * releases
+
+
+def _look(
+    found: Moments,
+    saddle: float,
+    log_delta: float,
+    releases: int | None,
+    epsilon: float | None = None,
+) -> Look:
     """The narrowest window, by the tilt of the saddle point or by a smaller one.
 
     Less tilt makes far losses rarer, but errors weigh more beside what is sought.
     """
-    epsilon, variance = (float(np.interp(saddle, found.tilts, one)) for one in found[2:4])
+    mean, variance = (float(np.interp(saddle, found.tilts, one)) for one in found[2:4])
+    epsilon = mean if epsilon is None else epsilon
     looks, tilts = [], found.positive()[0]
-    seldom = releases is not None and found.hits < RARE * releases
+    seldom = _seldom(found, releases)
     error = SERIES_ERROR if releases is None else FFT_ERROR * releases
     if seldom:
         error = RARE_ERROR * (1 + found.hits)
-    for tilt in [saddle, *tilts[tilts < saddle][::-3]]:
+    less = saddle * 0.9 ** np.arange(1, 30) if seldom else tilts[tilts < saddle][::-3]
+    for tilt in [saddle, *less]:
         log = float(np.interp(tilt, found.tilts, found.log))
         sought = min(
             log_delta - (log - tilt * epsilon), 0.0
@@ -314,7 +341,7 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int | None)
         if seldom:  # where nothing happens the sum is at the bulk, which the rough look misses
             window[0] = min(window[0], found.bulk - margin)
             window[1] = max(window[1], found.bulk + margin)
-            window[2] = max(window[2], 50 / margin)
+            window[2] = min(window[2], 50 / margin)
         deviation = float(np.sqrt(variance)) + TINY
         values = (saddle, epsilon, deviation, tilt, *window)
         looks.append(Look(*map(float, values), reverse=found.reverse))
