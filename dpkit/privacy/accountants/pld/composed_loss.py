@@ -408,7 +408,7 @@ class Power:
             )
             half = np.sin(angle / 2)
             z -= 2 * (after + before) * half**2 + 1j * (after - before) * np.sin(angle)
-            error += 16 * UNIT * (after + before) * np.abs(half)
+            error += 64 * UNIT * (after + before) * np.abs(half)
         logs, rounding = log_1_plus(z)
         self.log_size += count * logs.real
         self.log_worst += count * logs.real
@@ -458,6 +458,6 @@ class Power:
         wrong += 16 * UNIT * self.count + 2 * self.drift
         wrong *= np.exp(self.log_worst)
         error = np.sqrt(2) * _norm(wrong) + np.sqrt(self.size) * self.dropped
-        error += self.apart * np.exp(self.largest)
+        error += self.apart * np.exp(self.largest + float(self.drift.max(initial=0.0)))
         error += self.rounding * np.sqrt(2) * _norm(np.abs(product))
         return weights, float(error[0])
