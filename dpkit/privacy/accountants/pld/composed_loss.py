@@ -408,7 +408,7 @@ class Power:
             )
             half = np.sin(angle / 2)
             z -= 2 * (after + before) * half**2 + 1j * (after - before) * np.sin(angle)
-            error += 64 * UNIT * (after + before) * np.abs(half)
+            error += 20 * UNIT * (after + before) * np.abs(half) * (1 + np.abs(half))
         logs, rounding = log_1_plus(z)
         self.log_size += count * logs.real
         self.log_worst += count * logs.real
