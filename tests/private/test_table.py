@@ -272,12 +272,6 @@ def test_a_gan_learns_what_is_frequent():
     assert (rows.b == "v").mean() > 0.9
 
 
-def test_noise_differs_unless_it_is_seeded():
-    """By every share, of which noise makes many 0; with seeds: test_same_in_all.py."""
-    fits = [PrivateTable(COLUMNS).fit(made_up(50)) for _ in range(3)]
-    assert len({np.concatenate(one.model_.tables.shares).tobytes() for one in fits}) == 3
-
-
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("changes", "message"),
