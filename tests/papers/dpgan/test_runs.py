@@ -64,15 +64,10 @@ def run_of(settings, *, progress=silent):
     return experiments.new_run("all-repaired", settings, 0, "small", "cpu", progress)
 
 
-def same(one, other):
-    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
-
-
-def alike(one, other):
-    """Whether two networks have the same parameters; their buffers may differ."""
-    pairs = zip(one.parameters(), other.parameters(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
+def same(one, other, *, buffers=True):
+    """Whether two networks have the same parameters, and buffers if asked."""
+    lists = [x.state_dict().values() if buffers else x.parameters() for x in (one, other)]
+    return all(torch.equal(a, b) for a, b in zip(*lists, strict=True))
 
 
 def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
@@ -229,7 +224,7 @@ def test_scales():
 def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
     settings = tiny(variants.published("all", scale="reduced"), generator_trained=False)
     start = paper.new_gan(settings, seed=0, device=CPU).generator_net
-    assert alike(start, experiments.trained(run_of(settings)))
+    assert same(start, experiments.trained(run_of(settings)), buffers=False)
 
 
 @pytest.mark.parametrize("read", ["public", "private"])
@@ -245,8 +240,8 @@ def test_training_reads_its_own_images_alone(quick: Path, monkeypatch, read: str
         for path in quick.glob("*"):
             path.unlink()
         found.append(deepcopy(experiments.trained(run_of(settings))))
-    assert alike(found[0], found[1])
-    assert not alike(found[0], found[2])
+    assert same(found[0], found[1], buffers=False)
+    assert not same(found[0], found[2], buffers=False)
     if read == "public":
         assert experiments.priced(settings, steps=0)["epsilon_proven"] == 0
 
