@@ -75,7 +75,7 @@ def test_steps_are_allowed_up_to_the_target_and_not_beyond(size, changed):
 
 SILENT, TUNED = GradientNoise(Constant(0.0), 0.5), replace(REPAIRED, tuning=TUNING)
 
-test_ledgers_that_would_not_hold_and_bounds_that_are_no_numbers_are_refused = refused(
+test_ledgers_and_bounds_that_would_not_hold_are_refused = refused(
     (lambda: TUNED.ledger(public_size=2_000), "filter"),
     (lambda: TUNED.steps_allowed(public_size=2_000), "filter"),
     (lambda: replace(REPAIRED, sampling=ShuffledBatches(9)).ledger(public_size=2_000), "shuffled"),
