@@ -863,7 +863,7 @@ table(tables.table_2(stored), kept, measured=["mean"])
 # discriminator is always sure. For the same images:
 
 # %%
-table(tables.table_4(stored), kept, measured=["mean"])
+table(tables.table_2(stored, score="js"), kept, measured=["mean"])
 
 # %% [markdown]
 # The discriminator is nearly sure about every generator's images, but not about real test images. The text prints
@@ -961,7 +961,7 @@ plots.picture(drawn, "As published, fixed bounds (none, grouping, warm) score lo
 
 # %%
 columns.remove("paper")  # the text that we have has no number of Table 10
-table(by_arm(tables.table_10(stored | ablation)), columns, measured=arms)
+table(by_arm(tables.table_9(stored | ablation, score="js")), columns, measured=arms)
 
 # %% [markdown]
 # This score says only that the discriminator is sure about all of them.

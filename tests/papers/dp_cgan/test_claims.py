@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 from scipy.stats import t as student
 from scipy.stats import ttest_ind
-from truths import by_moments, epsilon_where, gaussian_epsilon
+from truths import epsilon_where, gaussian_epsilon, log_moment
 
 from dpkit.common import records
 from dpkit.papers.claims import check
@@ -64,19 +64,25 @@ def test_three_seeds_decide_neither_a_cell_nor_a_difference(classifier):
 
 
 def test_the_moments_accountant_by_its_sums():
-    """30,303 steps at rate .01 and noise 1.232."""
-    best = by_moments(1.232, 0.01, 30_303)
+    """30,303 steps at rate .01 and noise 1.232, moments 1 to 32 (Abadi et al. 2016, Thm 2)."""
+    moments = {moment: log_moment(moment + 1, 1.232, 0.01) for moment in range(1, 33)}
+    best = min((30_303 * one + math.log(1e5)) / moment for moment, one in moments.items())
     found = check(BY_NAME["rdp-tighter-than-moments"])
     assert found.claim.stated == pytest.approx(best, rel=1e-6)
     assert found.computed < best
 
 
 def test_the_variant_charges_each_tensor_alone_and_they_are_of_one_batch():
-    """By sums of moments: 4 releases a step at noise 2, and one of them together."""
+    """By moments summed here: 4 releases a step at noise 2, and one of them together."""
+
+    def priced(noise: float, releases: int) -> float:
+        sums = {m: releases * log_moment(m + 1, noise, 0.01) for m in range(1, 33)}
+        return min((one + math.log(1e5)) / m for m, one in sums.items())
+
     steps = claims.MOMENTS_STEPS
-    assert by_moments(2.0, 0.01, 4 * steps) <= 8 < by_moments(2.0, 0.01, 4 * (steps + 1))
+    assert priced(2.0, 4 * steps) <= 8 < priced(2.0, 4 * (steps + 1))
     found = check(BY_NAME["moments-variant"]).computed
-    assert found == pytest.approx(by_moments(1.0, 0.01, steps), rel=1e-6)
+    assert found == pytest.approx(priced(1.0, steps), rel=1e-6)
 
 
 def test_shuffled_passes_by_drawing_them():

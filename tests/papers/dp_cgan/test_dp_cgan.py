@@ -80,6 +80,23 @@ def test_the_repaired_step_never_reads_labels_for_its_fakes():
     assert all(torch.equal(a, b) for a, b in zip(*outcomes, strict=True))
 
 
+def test_one_record_moves_the_released_gradient_by_no_more_than_the_sensitivity():
+    """Add-remove: the discriminator's whole update with and without one extreme record."""
+    settings = replace(tiny(REPAIRED), noise_multiplier=0.0)
+    settings = replace(settings, discriminator_optimizer=paper.BASIC.discriminator_optimizer)
+    images, labels = batch(settings)
+    images[0] *= 1e3
+    ends = []
+    for first in (0, 1):
+        gan, rng = new(settings)
+        rows = images[first:], labels[first:]
+        paper.step(gan, *rows, settings=settings, index=0, rng=rng)
+        ends.append(torch.cat([p.detach().flatten() for p in gan.discriminator.parameters()]))
+    moved = (ends[0] - ends[1]).norm() * settings.expected_batch_size
+    moved /= settings.discriminator_optimizer.rate(0)
+    assert moved <= settings.clipping.sensitivity("add-remove") * (1 + 1e-4)
+
+
 def test_what_was_published_has_no_finite_price_and_what_is_repaired_keeps_its_budget():
     for settings in (SETTINGS, paper.BASIC, paper.NON_PRIVATE):
         ledger = settings.ledger(public_size=PUBLIC_SIZE, steps=1)

@@ -211,6 +211,32 @@ def test_the_noise_of_each_tensor_is_as_published_or_as_it_should_be(name: str):
         assert law.ppf(1e-9) < squares[t] < law.isf(1e-9)
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if "repaired" in name])
+def test_one_record_moves_the_update_by_no_more_than_is_priced(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Add-remove, in units of each tensor's bound; each record keeps the fake that it drew."""
+    settings = replace(CASES[name], noise_multiplier=0.0)
+    batch, public = images(4), images(5, seed=8)
+    batch[3] *= 1e3
+    bounds = bounds_of(settings, public, seed=1)
+    mixing = torch.rand(4, generator=generator_on(CPU, reproducible_seed=2))
+    fakes = images(4, seed=9)
+    drawn = algorithm.partners
+
+    def kept(gan, real, *rest):
+        if len(real) == len(public[:3]) and torch.isin(real, public).all():
+            return drawn(gan, real, *rest)
+        return fakes[: len(real)], mixing[: len(real)]
+
+    monkeypatch.setattr(algorithm, "partners", kept)
+    one, other = (run(settings, batch[:n], public)[0] for n in (4, 3))
+    pairs = zip(one.discriminator.parameters(), other.discriminator.parameters(), strict=True)
+    moved = [(a - b).norm().item() * settings.expected_batch_size for a, b in pairs]
+    total = sqrt(sum((m / b) ** 2 for m, b in zip(moved, bounds, strict=True)))
+    assert 0.5 < total <= sqrt(settings.parts) * (1 + 1e-4)
+
+
 def test_generated_partners_do_not_tell_the_private_batch():
     """The generator's batch norm sees as many codes whatever the batch holds."""
     settings, states = CASES["automatic, repaired"], []

@@ -202,6 +202,20 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
     assert matched.target_epsilon == pytest.approx(spent[0], abs=1e-3)
 
 
+@pytest.mark.parametrize("scale", SCALES)
+def test_runs_by_the_text_clip_once_and_differ_by_where_the_noise_is(scale: str):
+    on_sum, on_examples, snapshot = variants.others(scale=scale).values()
+    assert (on_sum.parts, on_sum.charged_groups, on_sum.noise_divisor) == (1, 1, 1)
+    batch, size = on_sum.expected_batch_size, on_sum.private_examples
+    wider = replace(on_sum, noise_multiplier=on_sum.noise_multiplier * batch**0.5)
+    stds = on_examples.noise_stds(on_examples.clipping)
+    assert stds == pytest.approx(wider.noise_stds(wider.clipping))
+    ledgers = [one.poisson_ledger(public_size=size, steps=8) for one in (on_examples, wider)]
+    one, other = (rdp.epsilon(ledger, delta=1e-5).epsilon for ledger in ledgers)
+    assert one == pytest.approx(other)
+    assert snapshot == replace(variants.published("all", scale=scale), generator_trained=False)
+
+
 def test_scales():
     """At the paper's they are the paper's settings; reduced is narrower and shorter."""
     assert variants.published("all", scale="paper") == SETTINGS
@@ -377,7 +391,7 @@ def test_table_9_has_a_row_for_each_configuration_and_arm():
     scored = {"none-repaired-seed0": {"inception": 2}, "all-repaired-seed0": {"inception": 5}}
     found = tables.table_9(stored_runs(scored))
     rows = {(row["configuration"], row["arm"]): row for row in found}
-    assert len(rows) == 8 * 3
+    assert len(rows) == 8 * 3 + 3  # and `variants.others`
     assert rows["none", "repaired"]["mean"] == 2.0
     assert 3 < rows["none", "repaired"]["epsilon proven"] < 4
     assert rows["none", "repaired"]["paper"] == 6.59
@@ -386,13 +400,13 @@ def test_table_9_has_a_row_for_each_configuration_and_arm():
     assert rows["adaptive", "published"]["mean"] is None
     assert rows["all", "matched"]["grouping"] == "clusters"
     assert rows["all", "matched"]["warm"]
-    by_js = tables.table_10(stored_runs({"none-repaired-seed0": {"js": 0.3}}))
+    by_js = tables.table_9(stored_runs({"none-repaired-seed0": {"js": 0.3}}), score="js")
     assert {row["paper"] for row in by_js} == {None}
     assert by_js[2]["mean"] == 0.3
 
 
 def test_table_4_and_5():
-    rows = tables.table_4(stored({"real": {"js": 0.01}}))
+    rows = tables.table_2(stored({"real": {"js": 0.01}}), score="js")
     assert rows[0]["mean"] == 0.01
     lsun = tables.table_5()
     assert len(lsun) == 8

@@ -154,6 +154,16 @@ def test_noise_comes_once_in_units_of_the_clip_norm(variant):
     assert abs(noise.square().mean() - 1) < 6 * (2 / count) ** 0.5
 
 
+def test_one_record_moves_the_released_sum_by_no_more_than_the_sensitivity():
+    """Replace-one, with everything else and all draws the same: 2C, nearly reached."""
+    settings = tiny(paper.SETTINGS, noise_multiplier=0.0)
+    features, other = images(5), images(5)
+    other[2] *= 1e3
+    ends = [released(run(settings, batch)[0]) * 5 for batch in (features, other)]
+    bound = settings.clipping.sensitivity("replace-one")
+    assert 0 < (ends[0] - ends[1]).norm() <= bound * (1 + 1e-5)
+
+
 def test_an_empty_poisson_batch_releases_noise_alone():
     settings = tiny(paper.REPAIRED, capacity=4)
     gan, record = run(settings, images(0))

@@ -18,7 +18,7 @@ from dpkit.synthesizers import class_moments
 from dpkit.synthesizers.warm_gan import WarmGan
 from dpkit.synthesizers.warm_gan.settings import calibrated, large
 from dpkit.synthesizers.warm_gan.step import averaged, generate_from, new_gan, shifted, step
-from dpkit.training import Checkpoints, Data, generator_on, train
+from dpkit.training import Checkpoints, Data, clipped_sum, generator_on, train
 
 pytestmark = pytest.mark.torch
 
@@ -97,6 +97,20 @@ def test_the_average_over_copies_is_that_of_a_loop():
         assert losses[i].item() == pytest.approx(loss.item(), rel=1e-5)
         for ours, own in zip(found, wanted, strict=True):
             assert torch.allclose(ours, own, atol=1e-5)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_one_extreme_record_moves_the_sum_by_at_most_the_clip_norm(copies):
+    of = averaged(new().discriminator, "bce", copies)
+    images, labels = rows(8 * copies)
+    reals, labels = images.unflatten(0, (8, copies)).clone(), labels[:8]
+    reals[-1] = 1e3
+    whole, short = (
+        clipped_sum(of, reals[:n], 1 - reals[:n], labels[:n], rule=settings().clipping)
+        for n in (8, 7)
+    )
+    moved = sum((a - b).square().sum() for a, b in zip(whole.sums, short.sums, strict=True)) ** 0.5
+    assert 0.99 < float(moved) <= 1 + 1e-5
 
 
 @pytest.mark.parametrize(
