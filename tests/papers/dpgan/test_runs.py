@@ -61,7 +61,8 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def run_of(settings, *, progress=silent):
-    return experiments.new_run("all-repaired", settings, 0, "small", "cpu", progress)
+    how = settings, 0, settings.private_examples, "small", "digits", "cpu", progress
+    return Run("dpgan", "all-repaired", *how, every=experiments.EVERY)
 
 
 def same(one, other, *, buffers=True):
