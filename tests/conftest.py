@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from dpkit.__main__ import main
+from dpkit.common import files
 from dpkit.privacy.accountants import pld
 
 for name in ("DPKIT_DATA", "DPKIT_CACHE"):
@@ -54,6 +55,13 @@ def _connect_here_only(self: socket.socket, address: Any) -> None:
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", _connect_here_only)
+
+
+@pytest.fixture
+def results_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in place of results/."""
+    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

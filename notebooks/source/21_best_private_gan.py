@@ -287,7 +287,7 @@ plots.picture(plots.image_rows(shown), "Ten times the epsilon buys 1 to 8 points
 
 # %% [markdown]
 # And section 5's question: what did 150 critic steps on batches of 2,048 add, in percentage points, with 95 % intervals
-# over seeds?
+# over seeds? (The verdict is *open* where the interval holds 0.)
 
 # %%
 gained = [{"method": row["method"], "compared with": row["beside"]} | row for row in tables.gains(stored)]

@@ -95,6 +95,8 @@ def test_shares_of_guesses_and_thresholds_that_are_none():
     for side, share in product(("inside", "outside"), (-0.1, 1.1, nan, None)):
         with pytest.raises(ValueError, match=f"{side} must"):
             ask("one_run_fdp", **{side: share})
+    with pytest.raises(ValueError, match="inside_and_outside"):
+        ask("one_run_fdp", inside=0.7, outside=0.6)
     for thresholds in ([], [nan], [[1.0]], 2.0):
         with pytest.raises(ValueError, match="thresholds must be a list of at least one number"):
             ask("at_thresholds", thresholds=thresholds)

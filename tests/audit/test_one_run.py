@@ -147,11 +147,6 @@ def test_canaries_are_split_without_regard_to_their_coins():
     assert len({one.absent.size for one in sizes}) > 3
 
 
-def test_shares_that_add_up_to_more_than_all_are_refused():
-    with pytest.raises(ValueError, match="inside_and_outside"):
-        one_run_fdp([0.0], [1.0], **ASKED, rng=np.random.default_rng(), inside=0.7, outside=0.6)
-
-
 def test_what_is_assumed_is_said():
     scores = gaussian(1.0).canaries(np.random.default_rng(8), 100)
     one = one_run(*scores, **ASKED, rng=np.random.default_rng())

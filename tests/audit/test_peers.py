@@ -17,10 +17,6 @@ def in_one_run(counted: Counted) -> tuple[int, int, int]:
     return counted.absent + counted.present, made, counted.true_positives
 
 
-def test_all_were_asked():
-    assert set(ANSWERS) == {counted.name for counted in COUNTED}
-
-
 @each
 def test_clopper_pearson(counted: Counted):
     found = at_thresholds(*counted.scores(), thresholds=[0.5], **ASKED, rng=np.random.default_rng())

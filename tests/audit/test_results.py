@@ -9,7 +9,6 @@ from refusals import refused
 
 from dpkit.audit import bounds
 from dpkit.audit.scores import LowerBound, Scores
-from dpkit.common import files
 from dpkit.common.records import alike
 from dpkit.papers.targets import results
 from dpkit.papers.targets.target import Target
@@ -41,12 +40,6 @@ QUARTER = Target(
 )
 
 
-@pytest.fixture
-def folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
-    return tmp_path
-
-
 def test_a_charge_that_is_too_low_is_refuted():
     """At mu 4 the bound is near 7.5, and 4.4 is charged: no seed comes near."""
     row = results.run(QUARTER)
@@ -67,10 +60,10 @@ def test_the_same_seed_measures_the_same():
     assert results.run(QUARTER, seed=4)["measured"] != rows[0]["measured"]
 
 
-def test_a_stored_row_is_read_back_only_for_the_same_settings(folder):
+def test_a_stored_row_is_read_back_only_for_the_same_settings(results_folder):
     row = results.run(QUARTER)
     path = results.store(row, QUARTER)
-    assert path == folder / "audit" / "made-up-quarter-of-the-noise.json"
+    assert path == results_folder / "audit" / "made-up-quarter-of-the-noise.json"
     assert results.stored(QUARTER) == row
     assert results.stored(replace(QUARTER, trials=30_000)) is None
     assert results.stored(replace(QUARTER, id="made-up/other")) is None

@@ -297,7 +297,7 @@ def released(folder: Path, metadata: object, tensors: bytes = b"") -> Path:
     return path
 
 
-def test_rows_and_back(tmp_path: Path):
+def test_rows_and_back_from_each_kind_of_file(tmp_path: Path):
     """What no row describes is refused."""
     first = {"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 700, "adjacency": "add-remove"}
     assert rows(LEDGER)[0] == first
@@ -306,14 +306,12 @@ def test_rows_and_back(tmp_path: Path):
         path = tmp_path / "rows.json"
         path.write_text(json.dumps(rows(ledger)))
         assert read(path, ledger[0].mechanism.adjacency) == ledger
+    path.write_text("noise_multiplier,sample_rate,count,adjacency\n1.1,0.01,5,replace-one\n")
+    assert read(path, "replace-one") == [Release(others[0], 5)]
+    metadata = {"dpkit": json.dumps({"ledger": rows(LEDGER)}), "format": "pt"}
+    assert read(released(tmp_path, metadata, b"\0" * 64)) == LEDGER
     with pytest.raises(Unsupported, match="no row can describe Laplace"):
         rows([Release(Laplace(1.0))])
-
-
-def test_a_csv_may_say_the_adjacency(tmp_path: Path):
-    path = tmp_path / "steps.csv"
-    path.write_text("noise_multiplier,sample_rate,count,adjacency\n1.1,0.01,5,replace-one\n")
-    assert read(path, "replace-one") == [Release(SampledGaussian(1.1, 0.01, "replace-one"), 5)]
 
 
 def test_a_sum_over_all_records_is_a_row_of_rate_1(tmp_path: Path):
@@ -323,12 +321,6 @@ def test_a_sum_over_all_records_is_a_row_of_rate_1(tmp_path: Path):
     assert (row["sample_rate"], again.count) == (1.0, 3)
     wanted = pld.epsilon([Release(Gaussian(1.5), 3)], delta=1e-5).epsilon
     assert pld.epsilon([again], delta=1e-5).epsilon == pytest.approx(wanted, rel=1e-9)
-
-
-def test_both_kinds_of_files_hold_the_run(tmp_path: Path):
-    assert read(checkpoints(tmp_path, rows=rows(LEDGER))) == LEDGER
-    metadata = {"dpkit": json.dumps({"ledger": rows(LEDGER)}), "format": "pt"}
-    assert read(released(tmp_path, metadata, b"\0" * 64)) == LEDGER
 
 
 @pytest.mark.parametrize(

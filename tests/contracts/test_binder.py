@@ -14,15 +14,13 @@ from urllib.parse import parse_qs, urlparse
 import binder_check
 import pytest
 import readme
+from binder_check import BINDER, CHECKOUT, TRACKER
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-BINDER = CHECKOUT / "binder"
 HOOKS = ("postBuild", "start")
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-TRACKER = "@jupyterlab/notebook-extension:tracker"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the hooks are for POSIX shells")
 
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from dpkit.common import files
 from dpkit.common.show import at_most
 from dpkit.papers.commands.audit import ending
 from dpkit.papers.experiments import store
@@ -24,8 +23,7 @@ def test_a_run_says_so_in_words(dpkit):
         assert words in out
 
 
-def test_results_are_stored_and_listed(dpkit, monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
+def test_results_are_stored_and_listed(dpkit, results_folder):
     code, out, _ = dpkit("audit list")
     assert (code, "not yet" in out) == (0, True)
     code, out, _ = dpkit(f"{HISTOGRAM} --store --json")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from dpkit.common import files, records
+from dpkit.common import records
 from dpkit.papers import claims, with_claims
 
 
@@ -18,12 +18,6 @@ def claim(**changes) -> claims.Claim:
     fields = {"id": "paper/name", "where": "Table 1", "says": "something", "stated": 9.6}
     fields |= {"kind": "at most", "compute": lambda: 5.0, "explanation": "so it is"}
     return claims.Claim(**(fields | changes))
-
-
-@pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -81,7 +75,7 @@ def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
 
 
 @pytest.mark.parametrize(("area", "words"), [(1e-12, "below 1e-9"), (0.25, "0.2"), (-0.3, "-0.3")])
-def test_an_explanation_says_below_only_where_it_is(results: Path, area: float, words: str):
+def test_an_explanation_says_below_only_where_it_is(results_folder: Path, area: float, words: str):
     evidence = claims.Evidence("paper/name", {}, lambda: claims.Measured({"area": area}, {}))
     one = claim(compute=lambda found: found["area"], explanation="{area:<1e-9}", evidence=evidence)
     assert claims.check(one, recompute=True).explanation == words
@@ -133,13 +127,13 @@ def with_evidence(*areas: float, **inputs) -> claims.Claim:
     )
 
 
-def test_evidence_is_stored_read_and_made_anew(results: Path):
+def test_evidence_is_stored_read_and_made_anew(results_folder: Path):
     one = with_evidence(1.25, 1.5, size=3)
     missing = claims.check(one)
     assert missing.verdict == "cannot be checked"
     assert "--recompute" in missing.explanation
     assert claims.as_json(missing)["computed"] is None
-    path = results / "claims" / "paper-name.json"
+    path = results_folder / "claims" / "paper-name.json"
     for area in (1.25, 1.25, 1.5):
         verdict = claims.check(one, recompute=area == 1.5 or not path.exists())
         assert (verdict.computed, verdict.explanation) == (area, f"the area is {area:.2f}")
@@ -148,21 +142,21 @@ def test_evidence_is_stored_read_and_made_anew(results: Path):
     assert record["provenance"]["data"] == {"set": "ab12"}
 
 
-def test_evidence_of_other_inputs_is_not_used_and_a_damaged_record_is_named(results: Path):
+def test_evidence_of_other_inputs_is_not_used_and_a_damaged_record_is_named(results_folder: Path):
     one = with_evidence(1.0, size=3)
     assert claims.check(one, recompute=True).verdict == "holds"
     assert claims.check(with_evidence(size=4)).verdict == "cannot be checked"
-    (results / "claims" / "paper-name.json").write_text("{")
+    (results_folder / "claims" / "paper-name.json").write_text("{")
     with pytest.raises(ValueError, match=r"paper-name\.json is not valid JSON"):
         claims.check(one)
 
 
-def test_claims_share_a_record_that_is_measured_again_once(results: Path):
+def test_claims_share_a_record_that_is_measured_again_once(results_folder: Path):
     one = with_evidence(1.25, 1.5)
     both = (one, replace(one, id="paper/other"))
     for area in (1.25, 1.5):
         assert [found.computed for found in claims.check_all(both, recompute=True)] == [area, area]
-    assert [path.name for path in (results / "claims").iterdir()] == ["paper-name.json"]
+    assert [path.name for path in (results_folder / "claims").iterdir()] == ["paper-name.json"]
     assert claims.check(both[1]).computed == 1.5
 
 

@@ -288,14 +288,6 @@ def test_a_ledger_made_by_hand_is_checked_too():
         Ledger((), "none")
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", REPLACE])
-def test_at_negative_epsilons_the_profile_is_that_of_the_other_direction(adjacency):
-    eps = np.array([0.001, 0.1, 2.0])
-    one = SampledGaussian(1.1, 0.2, adjacency)
-    above, below = one.profile(eps), one.profile(-eps)
-    np.testing.assert_allclose(below, 1 - np.exp(-eps) * (1 - above[::-1]), rtol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("noise", "q", "delta"),
     [

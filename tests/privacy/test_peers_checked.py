@@ -15,7 +15,7 @@ from scipy import integrate, optimize
 from scipy.special import ndtr, ndtri
 from truths import gaussian_epsilon
 
-from dpkit.privacy import Guarantee, pld, rdp
+from dpkit.privacy import Guarantee, pld
 
 CONTENT = peers.stored()
 NAMES = [
@@ -125,23 +125,6 @@ def test_prv_misses_epsilon_by_the_error_of_its_mean_loss():
     wide = variables.PrivacyRandomVariableTruncated(one, -57.1172, 57.1172)  # its own choice
     moved = setting.steps * (float(wide.mean()) - expected(0.1, 0.8, lambda loss: loss))
     assert moved == pytest.approx(stored("prv", setting, "estimate") - epsilon, abs=1e-3)
-
-
-def test_one_run_has_three_correct_epsilons():
-    """N 60,000, batch 256, noise 1.1, 60 epochs: which one depends on the method alone."""
-    setting = Setting(256 / 60_000, 1.1, 14_062)
-    classic = rdp.epsilon(setting.ledger(), delta=1e-5, conversion="classic", orders=range(2, 65))
-    assert classic.epsilon == pytest.approx(3.01, abs=0.01)
-    assert stored("opacus", setting, "epsilon") == pytest.approx(2.60, abs=0.01)
-    assert stored("dp_accounting_pld", setting, "pessimistic") == pytest.approx(2.38, abs=0.01)
-
-
-def test_a_coarse_grid_adds_4_percent_over_60_000_steps():
-    """dp-accounting's pessimistic epsilon at an interval of 1e-3 instead of 1e-4."""
-    pytest.importorskip("dp_accounting")
-    setting = Setting(64 / 60_000, 1.0, 60_000)
-    coarse = float(peers.dp_accounting_pld(setting, 1e-3)["pessimistic"])
-    assert coarse == pytest.approx(1.045 * pair(setting).epsilon, rel=5e-3)
 
 
 LIVE = [

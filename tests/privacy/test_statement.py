@@ -2,7 +2,7 @@
 
 import math
 
-import pytest
+from refusals import refused
 
 from dpkit.privacy import Gaussian, GroupedGaussian, Ledger, Release, SampledGaussian, statement
 from dpkit.privacy.accountants import gdp, rdp
@@ -61,14 +61,12 @@ def test_nothing_released_is_a_statement_too():
     assert "no release, accounted" in words
 
 
-def test_what_cannot_be_stated_is_refused():
-    with pytest.raises(ValueError, match="which can lie below the truth"):
-        statement(gdp.epsilon(STEPS, delta=1e-5), STEPS)
-    for epsilon in (math.inf, math.nan):
-        with pytest.raises(ValueError, match="no finite epsilon is proven"):
-            statement(PRICE._replace(epsilon=epsilon), STEPS)
-    other = [Release(SampledGaussian(1.1, 0.01, "replace-one"), 1000)]
-    with pytest.raises(
-        ValueError, match="guarantee is under add-remove and ledger under replace-one"
-    ):
-        statement(PRICE, other)
+OTHER = [Release(SampledGaussian(1.1, 0.01, "replace-one"), 1000)]
+
+test_what_cannot_be_stated_is_refused = refused(
+    (gdp.epsilon(STEPS, delta=1e-5), STEPS, "which can lie below the truth"),
+    (PRICE._replace(epsilon=math.inf), STEPS, "no finite epsilon is proven"),
+    (PRICE._replace(epsilon=math.nan), STEPS, "no finite epsilon is proven"),
+    (PRICE, OTHER, "guarantee is under add-remove and ledger under replace-one"),
+    call=statement,
+)

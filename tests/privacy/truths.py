@@ -100,6 +100,12 @@ def log_moment(order: int, noise: float, rate: float) -> float:
     return float(np.logaddexp(0, logsumexp(terms)))
 
 
+def by_moments(noise: float, rate: float, steps: int, *, most: int = 32) -> float:
+    """Epsilon at delta 1e-5 by the sums of moments 1 to `most` (Abadi et al. 2016, Thm 2)."""
+    spent = ((k, steps * log_moment(k + 1, noise, rate)) for k in range(1, most + 1))
+    return float(min((one - np.log(1e-5)) / k for k, one in spent))
+
+
 def by_dp_accounting(releases: dict, rate: float, *, delta: float, width: float) -> list[float]:
     """Epsilon from below and from above of noise multiplier -> number of Poisson releases.
 

@@ -357,17 +357,6 @@ def loss_with_random_augmentation(seed):
     return run(private, lambda x, y: each(net)(dropout(x + 0.1 * torch.randn_like(x), 0.1), y))
 
 
-@program(**SIX_STEPS)
-def partial_as_a_loss(seed):
-    """functools.partial binds a power and a public table of targets."""
-    net, private = begin(seed)
-
-    def distance(target, power, x, y):
-        return (net(x) - target[y]).abs().pow(power).sum(1)
-
-    return run(private, partial(distance, torch.eye(2), 2))
-
-
 @program(**SIX_STEPS, first=SIX_STEPS)
 def numpy_of_two_types(seed):
     """NumPy's float64 is given to a network of single precision, and float32 to one of double."""

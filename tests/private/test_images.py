@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from dpkit.datasets import digits, make_images
+from dpkit.datasets import make_images
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import Budget, PrivateImages
 from dpkit.synthesizers.records import checksum
@@ -19,14 +19,7 @@ WAYS = [MOMENTS, pytest.param(FEATURES, marks=pytest.mark.torch)]
 methods = pytest.mark.parametrize("method", WAYS)
 
 
-@pytest.fixture(autouse=True)
-def few_steps(request, monkeypatch):
-    """Generators learn for three steps here."""
-    if request.node.get_closest_marker("torch"):
-        from dpkit.synthesizers import feature_matching
-
-        short = feature_matching.Matching(steps=3, batch=20)
-        monkeypatch.setattr(feature_matching, "Matching", lambda: short)
+pytestmark = pytest.mark.usefixtures("few_steps")
 
 
 def made_up(n: int = 60, shape: tuple[int, ...] = (1, 6, 5)) -> tuple[np.ndarray, np.ndarray]:
@@ -57,13 +50,6 @@ def test_bytes_floats_and_images_are_the_same_records(method):
     samples = [one.sample([0, 1, 2], reproducible_seed=2) for one in fits]
     for sample in samples[1:]:
         np.testing.assert_allclose(sample, samples[0], atol=1e-4)
-
-
-@methods
-def test_noise_differs_unless_it_is_seeded(method):
-    fits = [images_of(method, epsilon=1e4).fit(*made_up()) for _ in range(2)]
-    one, other = (fitted.sample([0, 1], reproducible_seed=5) for fitted in fits)
-    assert np.abs(one - other).max() > 1e-3
 
 
 @methods
@@ -114,17 +100,6 @@ def test_a_class_may_have_no_record_and_the_data_none():
     for images, labels, size in ((x, y * 0, None), (x[:0], y[:0], 50)):
         found = images_of(public_size=size).fit(images, labels).sample([0, 1, 2])
         assert np.isfinite(found).all()
-
-
-def test_digits_with_little_noise_look_like_digits():
-    """At epsilon 1,000 the nearest of the sampled classes' means is right for 80 % or more."""
-    data = digits()
-    x = data.pixels[..., ::2, ::2]
-    fitted = PrivateImages(epsilon=1000, reproducible_seed=0).fit(x, data.labels)
-    labels = np.repeat(np.arange(10), 100)
-    means = fitted.sample(labels, reproducible_seed=1).reshape(10, 100, -1).mean(1)
-    distances = np.square(x.reshape(len(x), 1, -1) / 255 - means).sum(-1)
-    assert (distances.argmin(1) == data.labels).mean() > 0.8
 
 
 @methods

@@ -272,22 +272,12 @@ def test_a_gan_learns_what_is_frequent():
     assert (rows.b == "v").mean() > 0.9
 
 
-def test_noise_differs_unless_it_is_seeded():
-    """By every share, of which noise makes many 0; with seeds: test_same_in_all.py."""
-    fits = [PrivateTable(COLUMNS).fit(made_up(50)) for _ in range(3)]
-    assert len({np.concatenate(one.model_.tables.shares).tobytes() for one in fits}) == 3
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+test_bad_arguments_of_a_gan_are_refused = pytest.mark.torch(
+    refused(
         ({"method": "magic"}, "method must be one of marginals, gan"),
         ({"target": "paid"}, "a GAN has no target"),
         ({"batch_size": 500}, "batch_size must be at most the 400 records"),
         ({"steps": 0}, "steps must be an integer >= 1"),
-    ],
+        call=lambda changes: PrivateTable(COLUMNS, **{"method": "gan"} | changes).fit(made_up()),
+    )
 )
-def test_bad_arguments_of_a_gan_are_refused(changes: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        PrivateTable(COLUMNS).set_params(**{"method": "gan"} | changes).fit(made_up())

@@ -223,6 +223,8 @@ def test_settings_for_an_epsilon_cost_it_and_hardly_less(epsilon):
         found.append(class_moments.settings_for(epsilon, **asked))
     assert found[0].features == 100
     assert [one.components for one in found[1:3]] == [1, 4]
+    many = asked | {"classes": 2, "public_size": 10**9}
+    assert class_moments.settings_for(10.0, **many).components == 64  # no more are told apart
     for settings in found:
         assert (settings.classes, settings.shape) == (10, (1, 28, 28))
         cost = pld.epsilon(settings.ledger(), delta=1e-5).epsilon

@@ -47,8 +47,7 @@ LEVELS = (
     Level(2.0, 4.0, 7.0, 6_095),
     Level(8.0, 2.0, 4.0, 18_131),
 )
-# Noise with which DP-PCA and ten epochs cost these epsilons, certified: a quarter to a third of the
-# paper's, which leaves more than half of each unspent.
+# Noise with which DP-PCA and ten epochs cost these epsilons, certified
 TEN_EPOCHS = (Level(0.5, 2.62, 16.0), Level(2.0, 0.978, 7.0), Level(8.0, 0.589, 4.0))
 CIFAR_STEPS = 250
 CIFAR_LEVELS = tuple(
@@ -76,8 +75,6 @@ CIFAR_RATES = {  # section IV-C; for the kit's own by hand: nothing was tried on
     "dp-adam": Adam(Linear(0.005, 0.0005, over=CIFAR_STEPS)),
     "dpsgd-tuned": Sgd(Linear(3.0, 0.3, over=CIFAR_STEPS)),
 }
-
-
 AnySettings = AdadpSettings | AgdSettings
 
 

@@ -78,8 +78,7 @@ def levels(stored: Stored) -> Rows:
 def gains(stored: Stored, figure: str = "figure_2") -> Rows:
     """AdaDP's lead in points, one row for each rival and level: as printed, and here.
 
-    Keys: over, epsilon, paper; published, with low and high, ends of a 95 % interval, and a
-    verdict (`store.lead`); repaired. None where nothing is stored.
+    Keys: over, epsilon, paper; published, with low, high and verdict of `store.lead`; repaired.
     """
     rows = []
     for rival, three in GAINS["figure_3" if figure == "figure_3" else "figure_2"].items():

@@ -39,6 +39,7 @@ def table_1(stored: Stored, *, protocol: str = "auroc_255") -> Rows:
             **spread([100 * one[protocol] for one in values(stored, key, name)]),
         }
         for key, title in TITLES.items()
+        if key != "text" or values(stored, key, "lr")
         for name in CLASSIFIERS
     ]
 

@@ -5,6 +5,7 @@ LSUN are not among the kit's data sets: tables of them alone are not planned. A 
 charged and a proven price.
 """
 
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import torch
@@ -79,16 +80,8 @@ def plan_table_2(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     One more is of the public images alone, which section 4.3 says may not be sufficient. Scales are
     those of `variants.published`; the run's device computes the scores.
     """
-    runs = [
-        run
-        for seed in range(seeds)
-        for run in (
-            *_gans(scale, seed, device, progress),
-            new_run(
-                "public", variants.public_alone(scale=scale), seed, scale, device, progress
-            ),
-        )
-    ]
+    named = _gans(scale) | {"public": variants.public_alone(scale=scale)}
+    runs = _runs(named, scale, range(seeds), device, progress)
     return [real_part(RECORDS[scale], scale=scale, device=device), *map(gan_part, runs)]
 
 
@@ -114,7 +107,7 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
         )
         for seed in range(seeds)
         for labels in LABELS
-        for gan in (None, *_gans(scale, seed, device, progress))
+        for gan in (None, *_runs(_gans(scale), scale, [seed], device, progress))
     ]
 
 
@@ -123,35 +116,38 @@ def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> 
 
     And `variants.others`. Arguments as `plan_table_2`.
     """
-    runs = variants.others(scale=scale) | {
+    named = variants.others(scale=scale) | {
         f"{name}-{arm}": made(name, scale=scale)
         for name in CONFIGURATIONS
         if name != "all"
         for arm, made in ARMS.items()
     }
-    return [
-        gan_part(new_run(key, settings, seed, scale, device, progress))
-        for seed in range(seeds)
-        for key, settings in runs.items()
-    ]
+    return [gan_part(run) for run in _runs(named, scale, range(seeds), device, progress)]
 
 
 PLANS = {"table_2": plan_table_2, "table_6": plan_table_6, "table_9": plan_table_9}
 
 
-def new_run(
-    key: str, settings: DpganSettings, seed: int, scale: str, device: str, progress: Progress
-) -> Run:
-    """One GAN with one seed, of the scale's own records."""
-    size, records = settings.private_examples, RECORDS[scale]
-    return Run("dpgan", key, settings, seed, size, scale, records, device, progress, EVERY)
+def _runs(
+    named: Mapping[str, DpganSettings],
+    scale: str,
+    seeds: Iterable[int],
+    device: str,
+    progress: Progress,
+) -> list[Run]:
+    """GANs by seed and name, of the scale's own records."""
+    how = (scale, RECORDS[scale], device, progress, EVERY)
+    return [
+        Run("dpgan", key, one, seed, one.private_examples, *how)
+        for seed in seeds
+        for key, one in named.items()
+    ]
 
 
-def _gans(scale: str, seed: int, device: str, progress: Progress) -> list[Run]:
+def _gans(scale: str) -> dict[str, DpganSettings]:
     """The GAN without privacy, and all optimisations in each arm."""
     settings = {"gan": variants.sized(NON_PRIVATE, scale=scale)}
-    settings |= {f"all-{arm}": made("all", scale=scale) for arm, made in ARMS.items()}
-    return [new_run(key, one, seed, scale, device, progress) for key, one in settings.items()]
+    return settings | {f"all-{arm}": made("all", scale=scale) for arm, made in ARMS.items()}
 
 
 def gan_part(run: Run) -> Part:

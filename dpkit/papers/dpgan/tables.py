@@ -1,6 +1,7 @@
 """The paper's tables from stored runs, beside their printed cells."""
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import product
 from math import log2
 from typing import Any
@@ -68,21 +69,14 @@ def table_2(stored: Stored, *, score: str = "inception") -> Rows:
 
     Args:
         stored: parts by name, from `experiments.store.load("dpgan", "table_2")`.
-        score: one of the stored scores, such as "inception" or "js".
+        score: one of the stored scores, such as "inception" or "js" (Table 4, of MNIST taken as
+            unlabelled: the paper's are of CelebA and LSUN-U).
     """
     real = [stored["real"]["values"]] if "real" in stored else []
     return [
         {"setting": title, **_row(real if key == "real" else values(stored, key), score)}
         for key, title in TITLES.items()
     ]
-
-
-def table_4(stored: Stored) -> Rows:
-    """Rows as of Table 4, JS scores, on MNIST taken as unlabelled; arguments as `table_2`.
-
-    The paper's are of CelebA and LSUN-U: `PRINTED["table_4"]` is no score of MNIST.
-    """
-    return table_2(stored, score="js")
 
 
 def table_5() -> Rows:
@@ -132,7 +126,7 @@ def table_9(stored: Stored, *, score: str = "inception") -> Rows:
 
     Args:
         stored: parts by name, of "table_9" and, for the last configuration, "table_2".
-        score: one of the stored scores.
+        score: one of the stored scores; "js" is Table 10, of MNIST taken as unlabelled.
     """
     printed = PRINTED["table_9"] if score == "inception" else {}
     runs = [*product(CONFIGURATIONS.items(), ARMS), *OTHERS]
@@ -146,11 +140,6 @@ def table_9(stored: Stored, *, score: str = "inception") -> Rows:
         }
         for (name, chosen), arm in runs
     ]
-
-
-def table_10(stored: Stored) -> Rows:
-    """Rows as of Table 10, JS scores, on MNIST taken as unlabelled; arguments as `table_9`."""
-    return table_9(stored, score="js")
 
 
 def _row(runs: list[Mapping[str, Any]], score: str) -> dict[str, Any]:
@@ -174,7 +163,7 @@ def _row(runs: list[Mapping[str, Any]], score: str) -> dict[str, Any]:
 
 SHOWN = (
     Shown("Table 2: inception scores of digits", ("table_2",), table_2),
-    Shown("Table 4, as of digits: JS scores", ("table_2",), table_4),
+    Shown("Table 4, as of digits: JS scores", ("table_2",), partial(table_2, score="js")),
     Shown(
         "Table 6: classifiers of few labels, alone and with generated images",
         ("table_6",),
@@ -189,6 +178,6 @@ SHOWN = (
     Shown(
         "Table 10, as of digits: JS scores, the optimisations one by one",
         ("table_9", "table_2"),
-        joined(table_10),
+        joined(partial(table_9, score="js")),
     ),
 )

@@ -112,10 +112,9 @@ def matched(name: str, *, scale: str) -> DpganSettings:
 
 
 def others(*, scale: str) -> dict[str, DpganSettings]:
-    """Algorithm 1 by the text, which clips all parameters together, and the published snapshot.
+    """Algorithm 1 by the text, which clips all parameters together, and the idle snapshot.
 
-    Line 8 leaves open whether noise is on the sum or on each example. The snapshot's generator
-    takes no step.
+    Line 8 leaves open whether noise is on the sum or on each example.
     """
     on_sum = replace(
         MNIST,

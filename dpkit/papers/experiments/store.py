@@ -188,9 +188,8 @@ def spread(numbers: Sequence[float]) -> Values:
 def lead(one: Sequence[float], other: Sequence[float], *, coverage: float = 0.95) -> Values:
     """Difference of two means over seeds, with Welch's interval, and what it decides.
 
-    Seeds are taken as independent normal numbers: of three and three the interval is wide. The
-    verdict is "ahead" if all of it is above 0, "behind" if all is below, and "open" otherwise, or
-    where a side has fewer than two seeds and so no interval.
+    Seeds are taken as independent normal numbers. The verdict is "ahead" if the whole interval is
+    above 0, "behind" if it is below, else "open", as with fewer than two seeds on a side.
     """
     if not (len(one) and len(other)):
         return dict.fromkeys(("difference", "low", "high")) | {"verdict": "not run"}

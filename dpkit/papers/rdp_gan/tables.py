@@ -257,10 +257,9 @@ def figure_8(stored: Stored) -> Rows:
 def figure_9(sweep: Stored, stored: Stored, records: str) -> Rows:
     """Figures 9 and 10: scores by schedule and rising decay rate, repaired at epsilon 0.5.
 
-    The tables' own rates come from their runs. Keys: schedule, rate, iterations, accuracy and
-    trained_on_generated (means over seeds, with "_range"), seeds; published: accuracy of noise on
-    the loss value after as many iterations as cost, by Theorem 4, what 1,000 do at constant noise
-    (None of tuned noise, or where no point of the curve is as early).
+    Keys: schedule, rate, seeds, iterations, accuracy and trained_on_generated (means, with
+    "_range"); published: accuracy of noise on the loss value after the iterations that cost, by
+    Theorem 4, what 1,000 do at constant noise (None of tuned noise, or before the first point).
     """
     found = []
     curves = [one["curve"] for one in values(stored, "loss-value")]

@@ -11,7 +11,6 @@ from types import ModuleType
 import pytest
 
 from dpkit import papers
-from dpkit.common import files
 from dpkit.common.show import at_most
 from dpkit.course.explorers import ClaimsWall, claims_wall
 from dpkit.course.explorers.claims_wall import ALL, LOOKS, VERDICTS, card, checked, matching
@@ -256,8 +255,7 @@ def test_verdicts_are_computed_once_and_a_curve_without_finite_points_is_words(m
     assert times == [1]
 
 
-def test_evidence_that_arrives_is_read(made_up, monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
+def test_evidence_that_arrives_is_read(made_up, results_folder):
     evidence = Evidence("made_up/evidence", {"n": 1}, lambda: Measured({"a": 0.5}, {}))
     claim = claim_of("evidence", evidence=evidence, compute=lambda values: values["a"])
     explorer = made_up(claim)

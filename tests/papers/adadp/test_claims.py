@@ -179,15 +179,14 @@ def test_lengths_and_deltas_are_the_last_and_first_that_eq_7_allows():
 
 @pytest.mark.stored
 def test_accuracies_of_stored_runs_within_explanations():
-    rows = {row["method"]: row["0.5"]["mean"] for row in tables.levels(load("adadp", "figure_2"))}
-    told = BY_ID["agd-noise-only-falls"].explanation
+    base, told = load("adadp", "figure_2"), BY_ID["agd-noise-only-falls"].explanation
+    rows = {row["method"]: row["0.5"]["mean"] for row in tables.levels(base)}
     for key in ("agd", "adadp"):
-        assert f"{rows[tables.OF_LEVELS[key]]:.2f}" in told
-    rates = [load("adadp", "figure_5")[f"rate-{rate}-seed0"] for rate in ("0.0008", "0.005")]
-    rates.insert(1, load("adadp", "figure_2")["adadp-0.5-seed0"])
-    (noise,) = {one["provenance"]["settings"]["noise_multiplier"] for one in rates}
-    said = "{:.1f}, {:.1f} and {:.1f} %".format(*(100 * r["values"]["accuracy"] for r in rates))
-    assert f"noise {noise}, not 8, do not decide: {said}" in BY_ID["learning-rate-turn"].explanation
+        assert f"{rows[tables.NAMES[key]]:.2f}" in told
+    found = tables.figure_5(load("adadp", "figure_5"), base)
+    rates = [row["mean"] for row in found if row["changed"] == "rate"]
+    said = "{:.1f}, {:.1f}, {:.1f} and {:.1f} %".format(*rates)
+    assert said in BY_ID["learning-rate-turn"].explanation
 
 
 @pytest.mark.torch

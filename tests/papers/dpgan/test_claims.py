@@ -1,10 +1,10 @@
-"""The claims of dpGAN: the code's rule in plain Python, quadrature, scipy, other accountants."""
+"""The claims of dpGAN: the code's rule in plain Python, scipy, other accountants."""
 
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import Any
 
 import mpmath
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.optimize import root_scalar
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import norm
-from truths import direction, log_moment
+from truths import by_moments, direction, log_moment
 
 from dpkit.common import files
 from dpkit.common.checks import short
@@ -45,12 +45,12 @@ CELLS = [  # epsilon_0, batch, private, target, moments, groups before and after
     ("lsun-l", 10, 256, 2_450_000, 10, 13, (9, 7)),
     ("lsun-u", 10, 256, 2_973_000, 10, 13, (9, 7)),
 ]
-BY_ITSELF = pytest.mark.slow("a wrong order or sum in one claim's parameters alone")
 ALONE = {"lsun": (0.538, 0.650, 0.665, 0.733), "mnist": (0.720, 0.824, 0.874, 0.909, 0.934)}
 BOTH = {
     "lsun": ((0.615, 0.661, 0.699, 0.755), (0.571, 0.669, 0.695, 0.737)),
     "mnist": ((0.567, 0.802, 0.824, 0.895, 0.923), (0.569, 0.747, 0.835, 0.884, 0.903)),
 }
+of_moments = partial(by_moments, most=24)  # as MNIST has them
 
 
 def explained(name: str) -> str:
@@ -109,38 +109,6 @@ def test_the_last_iteration_within_the_budget():
     assert check(BY_ID["every-tenth-iteration"]).computed == pytest.approx(spent[560], rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=BY_ITSELF if i % 3 else ()) for i, name in enumerate(PRICED)]
-)
-def test_each_epsilon_by_quadrature_at_its_best_order(name: str):
-    """The definition of RDP, with 20 digits, at the order that decides and at its neighbours."""
-    noise, q, steps = PRICED[name]
-    found = check(BY_ID[name]).computed
-    rdp = SampledGaussian(noise, q).rdp(OPACUS_ORDERS)
-    totals = steps * rdp + math.log(1e5) / (np.array(OPACUS_ORDERS) - 1)
-    best = int(np.argmin(totals))
-    for i in range(max(best - 1, 0), best + 2):
-        exact = steps * renyi(OPACUS_ORDERS[i], noise=noise, q=q)
-        exact += math.log(1e5) / (OPACUS_ORDERS[i] - 1)
-        if i == best:
-            assert found == pytest.approx(exact, rel=1e-9)
-        assert found <= exact * (1 + 1e-9)
-
-
-def renyi(order: float, *, noise: float, q: float) -> float:
-    """D_order((1-q) N(0) + q N(1) || N(0)) in nats by quadrature of its definition."""
-    with mpmath.workdps(20):
-        a, s = mpmath.mpf(order), mpmath.mpf(noise)
-
-        def ratio(x: Any) -> Any:
-            return 1 - q + q * mpmath.exp((2 * x - 1) / (2 * s * s))
-
-        peak = [a * i for i in (0, 0.5, 1)]  # the integrand's bulk moves from 0 towards the order
-        edges = sorted({mpmath.mpf(c) + k * s for c in (0, *peak) for k in range(-12, 13, 3)})
-        total = mpmath.quad(lambda x: mpmath.npdf(x, 0, s) * ratio(x) ** a, edges)
-        return float(mpmath.log(total) / (a - 1))
-
-
 @pytest.mark.parametrize("name", PRICED)
 def test_no_accountant_could_bear_the_claim_out(name: str):
     """A certified lower bound of the exact epsilon is above what is stated, too."""
@@ -150,15 +118,9 @@ def test_no_accountant_could_bear_the_claim_out(name: str):
     assert claim.stated is not None
     assert claim.stated < pair.lower <= pair.epsilon < claim.compute()
     most = 13 if name[12:] in ("celeba", "lsun-l", "lsun-u") else 24  # the paper's own accountant
-    own = of_moments(noise, q, steps, most=most)
+    own = by_moments(noise, q, steps, most=most)
     said = f"moments 1 to {most}, it is {short(own, 4)}; certified, {pair.epsilon:.1f}."
     assert said in explained(name)
-
-
-def of_moments(noise: float, q: float, steps: int, *, most: int = 24) -> float:
-    """Epsilon at delta 1e-5 by moments 1 to `most`, each from its sum in plain Python."""
-    logs = ((k, log_moment(k + 1, noise, q)) for k in range(1, most + 1))
-    return min((steps * one + math.log(1e5)) / k for k, one in logs)
 
 
 @pytest.mark.torch
@@ -219,7 +181,7 @@ def test_groups_of_one_batch_cost_as_much_as_groups_apart_only_without_sampling(
     ratio = GroupedGaussian(Z, 5, q).rdp([2.0])[0] / (5 * SampledGaussian(Z, q).rdp([2.0])[0])
     assert claims.shared_batch() == pytest.approx(ratio, rel=1e-10)
     assert ratio == pytest.approx(
-        renyi(2, noise=Z / math.sqrt(5), q=q) / (5 * renyi(2, noise=Z, q=q)), rel=1e-9
+        log_moment(2, Z / math.sqrt(5), q) / (5 * log_moment(2, Z, q)), rel=1e-9
     )
 
 

@@ -61,18 +61,14 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def run_of(settings, *, progress=silent):
-    return experiments.new_run("all-repaired", settings, 0, "small", "cpu", progress)
+    how = settings, 0, settings.private_examples, "small", "digits", "cpu", progress
+    return Run("dpgan", "all-repaired", *how, every=experiments.EVERY)
 
 
-def same(one, other):
-    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
-
-
-def alike(one, other):
-    """Whether two networks have the same parameters; their buffers may differ."""
-    pairs = zip(one.parameters(), other.parameters(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
+def same(one, other, *, buffers=True):
+    """Whether two networks have the same parameters, and buffers if asked."""
+    lists = [x.state_dict().values() if buffers else x.parameters() for x in (one, other)]
+    return all(torch.equal(a, b) for a, b in zip(*lists, strict=True))
 
 
 def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
@@ -207,6 +203,20 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
     assert matched.target_epsilon == pytest.approx(spent[0], abs=1e-3)
 
 
+@pytest.mark.parametrize("scale", SCALES)
+def test_runs_by_the_text_clip_once_and_differ_by_where_the_noise_is(scale: str):
+    on_sum, on_examples, snapshot = variants.others(scale=scale).values()
+    assert (on_sum.parts, on_sum.charged_groups, on_sum.noise_divisor) == (1, 1, 1)
+    batch, size = on_sum.expected_batch_size, on_sum.private_examples
+    wider = replace(on_sum, noise_multiplier=on_sum.noise_multiplier * batch**0.5)
+    stds = on_examples.noise_stds(on_examples.clipping)
+    assert stds == pytest.approx(wider.noise_stds(wider.clipping))
+    ledgers = [one.poisson_ledger(public_size=size, steps=8) for one in (on_examples, wider)]
+    one, other = (rdp.epsilon(ledger, delta=1e-5).epsilon for ledger in ledgers)
+    assert one == pytest.approx(other)
+    assert snapshot == replace(variants.published("all", scale=scale), generator_trained=False)
+
+
 def test_scales():
     """At the paper's they are the paper's settings; reduced is narrower and shorter."""
     assert variants.published("all", scale="paper") == SETTINGS
@@ -229,7 +239,7 @@ def test_scales():
 def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
     settings = tiny(variants.published("all", scale="reduced"), generator_trained=False)
     start = paper.new_gan(settings, seed=0, device=CPU).generator_net
-    assert alike(start, experiments.trained(run_of(settings)))
+    assert same(start, experiments.trained(run_of(settings)), buffers=False)
 
 
 @pytest.mark.parametrize("read", ["public", "private"])
@@ -245,8 +255,8 @@ def test_training_reads_its_own_images_alone(quick: Path, monkeypatch, read: str
         for path in quick.glob("*"):
             path.unlink()
         found.append(deepcopy(experiments.trained(run_of(settings))))
-    assert alike(found[0], found[1])
-    assert not alike(found[0], found[2])
+    assert same(found[0], found[1], buffers=False)
+    assert not same(found[0], found[2], buffers=False)
     if read == "public":
         assert experiments.priced(settings, steps=0)["epsilon_proven"] == 0
 
@@ -382,7 +392,7 @@ def test_table_9_has_a_row_for_each_configuration_and_arm():
     scored = {"none-repaired-seed0": {"inception": 2}, "all-repaired-seed0": {"inception": 5}}
     found = tables.table_9(stored_runs(scored))
     rows = {(row["configuration"], row["arm"]): row for row in found}
-    assert len(rows) == 8 * 3
+    assert len(rows) == 8 * 3 + 3  # and `variants.others`
     assert rows["none", "repaired"]["mean"] == 2.0
     assert 3 < rows["none", "repaired"]["epsilon proven"] < 4
     assert rows["none", "repaired"]["paper"] == 6.59
@@ -391,13 +401,13 @@ def test_table_9_has_a_row_for_each_configuration_and_arm():
     assert rows["adaptive", "published"]["mean"] is None
     assert rows["all", "matched"]["grouping"] == "clusters"
     assert rows["all", "matched"]["warm"]
-    by_js = tables.table_10(stored_runs({"none-repaired-seed0": {"js": 0.3}}))
+    by_js = tables.table_9(stored_runs({"none-repaired-seed0": {"js": 0.3}}), score="js")
     assert {row["paper"] for row in by_js} == {None}
     assert by_js[2]["mean"] == 0.3
 
 
 def test_table_4_and_5():
-    rows = tables.table_4(stored({"real": {"js": 0.01}}))
+    rows = tables.table_2(stored({"real": {"js": 0.01}}), score="js")
     assert rows[0]["mean"] == 0.01
     lsun = tables.table_5()
     assert len(lsun) == 8

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import binom, norm
-from truths import epsilon_where, gaussian_epsilon, log_moment
+from truths import by_moments, epsilon_where, gaussian_epsilon, log_moment
 
 from dpkit.papers.claims import check
 from dpkit.papers.experiments import store
@@ -133,9 +133,7 @@ def test_numbers_within_explanations():
         assert (total(order) / 1_000 > recomputed.bounds_on_adult(1).epsilon) == above
     assert total(6) / 1_000 == pytest.approx(4.83e-4, rel=1e-3)
     for noise, above in ((8.62, True), (8.63, False)):  # at which 32 moments cost about .3609
-        spent = [5_000 * log_moment(m + 1, 3.2 * noise, 64 / 20_000) for m in range(1, 33)]
-        by_moments = min((one + math.log(1e5)) / m for m, one in enumerate(spent, 1))
-        assert (total(2, noise=noise) > by_moments) == above
+        assert (total(2, noise=noise) > by_moments(3.2 * noise, 64 / 20_000, 5_000)) == above
     apart = [Release(SampledGaussian(80 / 20, 64 / 20_000), 5_000)]  # a draw for each of 64
     assert 0.187 < pld.epsilon(apart, delta=1e-5).epsilon < 0.188
     assert value("table-4-step-iterations") == 404
@@ -190,15 +188,10 @@ def test_the_line_before_c_bounds_the_divergence_at_every_order():
 
 def test_the_moments_accountant_by_its_sums():
     """Of 5,000 releases with rate 64 / 20,000 and noise multiplier 10 / (20 / 64) = 32."""
-    best = math.inf
-    for moment in range(1, 2_001):
-        spent = 5_000 * log_moment(moment + 1, 32.0, 64 / 20_000)
-        best = min(best, (spent + math.log(1e5)) / moment)
-        if moment == 32:
-            assert recomputed.accountant(32) == pytest.approx(best, rel=1e-6)
-    found = value("tighter-than-moments-accountant")  # between the two
-    assert recomputed.accountant(2_000) == pytest.approx(best, rel=1e-6)
-    assert 5 * best < found < recomputed.accountant(32)
+    few, many = (by_moments(32.0, 64 / 20_000, 5_000, most=most) for most in (32, 2_000))
+    assert recomputed.accountant(32) == pytest.approx(few, rel=1e-6)
+    assert recomputed.accountant(2_000) == pytest.approx(many, rel=1e-6)
+    assert 5 * many < value("tighter-than-moments-accountant") < recomputed.accountant(32)
 
 
 def test_ratios_of_the_data_sets_follow_from_their_sizes():

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from per_example_tests import alone, filled, normal, with_penalty
+from per_example_tests import alone, filled, normal
 from torch import nn
 
 from dpkit.privacy import clipping
@@ -168,14 +168,6 @@ def test_bounds_of_another_network_and_parts_of_no_example_are_refused():
     for bad in (0, -1, 2.5, float("nan")):
         with pytest.raises(ValueError, match="microbatch_size"):
             clipped_sum(of, images(2), rule=Unclipped(), microbatch_size=bad)
-
-
-def test_a_gradient_penalty_in_parts():
-    of = partial(with_penalty, critic())
-    inputs = images(5), images(5, seed=2), torch.linspace(0, 1, 5, dtype=torch.float64)
-    whole = clipped_sum(of, *inputs, rule=FlatClipping(3.0))
-    parts = clipped_sum(of, *inputs, rule=FlatClipping(3.0), microbatch_size=2)
-    torch.testing.assert_close(parts.sums, whole.sums, rtol=1e-10, atol=1e-12)
 
 
 def test_norms_and_sums_are_float32_however_the_network_is_run():

@@ -225,6 +225,8 @@ def test_layers_where_examples_meet_are_refused_with_the_reason():
         (nn.BatchNorm1d(3, affine=False), "mixes the examples"),
         (nn.SyncBatchNorm(3), "mixes the examples"),
         (nn.InstanceNorm1d(3, affine=True, track_running_stats=True), "running statistics"),
+        (nn.Embedding(9, 3, max_norm=1.0), "max_norm.*leave it out"),
+        (nn.EmbeddingBag(9, 3, max_norm=1.0), "max_norm.*leave it out"),
     ):
         network = nn.Sequential(nn.Linear(3, 3), layer)
         with pytest.raises(MixesExamples, match=words):
@@ -244,7 +246,6 @@ def shared() -> nn.Module:
     [
         (shared(), "shares a parameter"),
         (nn.ConvTranspose2d(1, 1, 3, stride=2, dilation=3, output_padding=2), "output_padding"),
-        (nn.Embedding(3, 2, max_norm=1.0), "max_norm"),
         (nn.Embedding(3, 2, scale_grad_by_freq=True), "other examples"),
         (nn.utils.parametrizations.spectral_norm(nn.Linear(2, 2)), "are not known"),
         (nn.Bilinear(3, 3, 1), "are not known"),

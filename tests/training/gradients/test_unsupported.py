@@ -12,7 +12,7 @@ from torch.nn.functional import mse_loss, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training.gradients import HalfPrecision, MixesExamples, UnsupportedLayer, functional
+from dpkit.training.gradients import HalfPrecision, UnsupportedLayer, functional
 from dpkit.training.gradients.ghost_clipping import Gradients, capture, clipped_sum, per_example
 
 pytestmark = [
@@ -110,12 +110,6 @@ def test_distributed_data_parallel_is_refused():
                 of(normal(8, 6))
     finally:
         distributed.destroy_process_group()
-
-
-def test_embeddings_that_a_batch_renormalises_are_refused():
-    for layer in (nn.Embedding, nn.EmbeddingBag):
-        with pytest.raises(MixesExamples, match=r"max_norm.*leave it out"):
-            per_example(layer(9, 3, max_norm=1.0), squares, torch.arange(8)[:, None])
 
 
 @pytest.mark.parametrize("network", [linear(1), slow(linear(1))])
