@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc
+from scipy.special import betainc, betaincc, logsumexp
 
 from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
@@ -20,6 +20,7 @@ from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 ROUNDING = 1e-9  # relative, more than betainc's
+PARTS = 24  # numbers of others that are drawn
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class TruncatedPoissonGaussian:
 
     Fewer are padded with empty examples, which add nothing to the sum and cost nothing. Where the
     other records fill the batch, a record that is kept takes another's place: it moves the sum by
-    2C, not C, under add-remove too. A mixture of that step and of the sampled Gaussian dominates
-    (pld/proof.md, J). Unlike the bound delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most]
+    2C, not C, under add-remove too. A mixture of such steps, by how many others were drawn, and of
+    the sampled Gaussian dominates (pld/proof.md, J). Unlike the bound delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most]
     (Chua et al. 2024, "Scalable DP-SGD: shuffling vs. Poisson subsampling") it needs no delta.
 
     Args:
@@ -70,12 +71,33 @@ class TruncatedPoissonGaussian:
         return SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)
 
     @property
-    def _cut(self) -> SampledGaussian | WithoutReplacementGaussian:
-        """The step where others fill the batch: each pair of sums is at most 2C apart."""
+    def _parts(self) -> list[tuple[float, SampledGaussian | WithoutReplacementGaussian]]:
+        """Chances, rounded up, of how many others are drawn, and the step then.
+
+        If these are fewer than `most`, it is the sampled Gaussian. Else sums are at most 2C apart
+        if the record is kept: with chance q most / (others + 1), at most that of the fewest others
+        of a part.
+        """
+        room, rest = self.most, self.records - 1
+        if not self.full > 0:
+            return [(1.0, self._plain)]
+        fewest = np.unique(np.round(np.geomspace(room + 1, rest + 1, PARTS)).astype(int)) - 1
+        most, least = 1 + ROUNDING, 1 - ROUNDING  # of a chance, over what is computed
+        below, beyond = (
+            np.append(chance(fewest, rest + 1 - fewest, self.sample_rate), last)
+            for chance, last in ((betaincc, 1.0), (betainc, 0.0))
+        )
+        chances = np.minimum(  # from the side that keeps digits
+            most * beyond[:-1] - least * beyond[1:], most * below[1:] - least * below[:-1]
+        )
         halved = max(self.noise_multiplier / 2, 1e-9)
-        if self.adjacency == "add-remove":
-            return SampledGaussian(halved, self.sample_rate)
-        return WithoutReplacementGaussian(halved, self.sample_rate)
+        step = (
+            SampledGaussian if self.adjacency == "add-remove" else WithoutReplacementGaussian
+        )
+        cut = [step(halved, self.sample_rate * room / (int(j) + 1)) for j in fewest]
+        none = min(1 - least * float(beyond[0]), most * float(below[0]))
+        parts = [(none, self._plain), *zip(chances.tolist(), cut, strict=True)]
+        return [(chance, part) for chance, part in parts if chance > 0]
 
     @property
     def full(self) -> float:
@@ -98,32 +120,30 @@ class TruncatedPoissonGaussian:
         return min(found * (1 - ROUNDING), self.sample_rate)
 
     def rdp(self, orders: ArrayLike) -> Floats:
-        """An upper bound: both parts' larger directions, mixed."""
-        alpha, full = as_orders(orders), self.full
-        plain, cut = self._plain.rdp(alpha), self._cut.rdp(alpha)
-        with np.errstate(divide="ignore"):
-            mixed = np.logaddexp(
-                np.log1p(-full) + (alpha - 1) * plain, np.log(full) + (alpha - 1) * cut
-            )
+        """An upper bound: all parts' larger directions, mixed."""
+        alpha = as_orders(orders)
+        found = np.stack([part.rdp(alpha) for _, part in self._parts])
+        logs = np.log([[chance] for chance, _ in self._parts]) + (alpha - 1) * found
         # rounding aside, the mixture lies between its parts
-        return np.minimum(np.maximum(mixed / (alpha - 1), plain), np.maximum(plain, cut))
+        return np.clip(logsumexp(logs, axis=0) / (alpha - 1), found.min(0), found.max(0))
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """delta(epsilon) of the dominating pair, shape (2, len(epsilons))."""
-        eps, full = as_epsilons(epsilons), self.full
-        return (1 - full) * self._plain.profile(eps) + full * self._cut.profile(eps)
+        eps = as_epsilons(epsilons)
+        return np.minimum(sum(chance * part.profile(eps) for chance, part in self._parts), 1.0)
 
     def privacy_loss(self) -> PrivacyLoss:
         """The loss of the dominating pair.
 
-        `attained`: all gradients are 0 but one record's, which is in the sum if it is kept.
+        `attained`: all gradients are 0 but one record's, which is in the sum if it is kept. Where
+        all records are drawn the pair is attained itself, by one of them among its opposites.
         """
-        full, plain, cut = self.full, self._plain.privacy_loss(), self._cut.privacy_loss()
-        if not full > 0:
-            return plain
+        parts = [(chance, part.privacy_loss()) for chance, part in self._parts]
+        if len(parts) == 1:
+            return parts[0][1]
 
         def masses(edges: Floats) -> Floats:
-            return (1 - full) * plain.masses(edges) + full * cut.masses(edges)
+            return np.sum([chance * loss.masses(edges) for chance, loss in parts], axis=0)
 
         least = SampledGaussian(self.noise_multiplier, self.kept, self.adjacency)
         return PrivacyLoss(masses, attained=least.privacy_loss())

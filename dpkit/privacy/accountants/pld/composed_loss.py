@@ -309,7 +309,9 @@ class Power:
         self.alive = np.arange(size // 2 + 1)  # coefficients that are not negligible
         self.log_size = np.zeros(self.alive.size)
         self.log_worst = np.zeros(self.alive.size)  # the same with every error added
-        self.log_more = np.zeros(self.alive.size)  # what errors of single coefficients add to it
+        self.log_more = np.zeros(
+            self.alive.size
+        )  # what errors of single coefficients add to it
         self.phase = np.zeros(self.alive.size)
         self.drift = np.zeros(self.alive.size)  # what rounding may have moved both by
         self.chirps = np.zeros(0, dtype=complex)
@@ -403,7 +405,9 @@ class Power:
             turn = k * self.alive % self.size
             angle = 2 * np.pi * (turn - self.size * (2 * turn > self.size)) / self.size
             after, before = (
-                float(weights[middle + side * k]) if 0 <= middle + side * k < weights.size else 0.0
+                float(weights[middle + side * k])
+                if 0 <= middle + side * k < weights.size
+                else 0.0
                 for side in (1, -1)
             )
             half = np.sin(angle / 2)

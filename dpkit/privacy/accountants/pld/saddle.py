@@ -104,9 +104,7 @@ class Moments(NamedTuple):
         """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
         log, mean, variance = (one[::-1] for one in (self.log, -self.mean, self.variance))
         far = self.far[[0, 2, 1]] * np.array([[-1.0], [1.0], [1.0]])
-        return Moments(
-            self.tilts, log, mean, variance, self.hits, far, not self.reverse
-        )
+        return Moments(self.tilts, log, mean, variance, self.hits, far, not self.reverse)
 
     @property
     def bulk(self) -> float:
