@@ -1,6 +1,7 @@
 """The Gaussian on Poisson batches that are cut, or padded, to a fixed size."""
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -72,31 +73,32 @@ class TruncatedPoissonGaussian:
 
     @property
     def _parts(self) -> list[tuple[float, SampledGaussian | WithoutReplacementGaussian]]:
-        """Chances, rounded up, of how many others are drawn, and the step then.
+        """Chances of how many others are drawn, and the step then.
 
         If these are fewer than `most`, it is the sampled Gaussian. Else sums are at most 2C apart
         if the record is kept: with chance q most / (others + 1), at most that of the fewest others
-        of a part.
+        of a part. Chances are rounded towards what costs more, fewer others, and between the two
+        kinds of step to one that costs more than both.
         """
-        room, rest = self.most, self.records - 1
+        room, rest, rate = self.most, self.records - 1, self.sample_rate
         if not self.full > 0:
             return [(1.0, self._plain)]
-        fewest = np.unique(np.round(np.geomspace(room + 1, rest + 1, PARTS)).astype(int)) - 1
-        most, least = 1 + ROUNDING, 1 - ROUNDING  # of a chance, over what is computed
-        below, beyond = (
-            np.append(chance(fewest, rest + 1 - fewest, self.sample_rate), last)
-            for chance, last in ((betaincc, 1.0), (betainc, 0.0))
-        )
-        chances = np.minimum(  # from the side that keeps digits
-            most * beyond[:-1] - least * beyond[1:], most * below[1:] - least * below[:-1]
-        )
         halved = max(self.noise_multiplier / 2, 1e-9)
         step = (
             SampledGaussian if self.adjacency == "add-remove" else WithoutReplacementGaussian
         )
-        cut = [step(halved, self.sample_rate * room / (int(j) + 1)) for j in fewest]
-        none = min(1 - least * float(beyond[0]), most * float(below[0]))
-        parts = [(none, self._plain), *zip(chances.tolist(), cut, strict=True)]
+        if rate == 1:
+            return [(1.0, step(halved, room / self.records))]
+        mean, wide = rest * rate, 9 * sqrt(rest * rate * (1 - rate))
+        ends = np.clip([mean - wide, mean + wide], room, rest)
+        fewest = np.unique([room, *np.linspace(*ends, PARTS).astype(int)])
+        below, beyond = (f(fewest, rest + 1 - fewest, rate) for f in (betaincc, betainc))
+        up, down = 1 + ROUNDING, 1 - ROUNDING
+        least = np.maximum.accumulate(np.maximum(down * beyond, 1 - up * below)[::-1])[::-1]
+        most = min(up * float(beyond[0]), 1 - down * float(below[0]), 1.0)
+        cut = [step(halved, rate * room / (int(others) + 1)) for others in fewest]
+        chances = [1 - most, most - least[0], *(least - np.append(least[1:], 0.0))]
+        parts = zip(map(float, chances), [self._plain, step(halved, rate), *cut], strict=True)
         return [(chance, part) for chance, part in parts if chance > 0]
 
     @property
