@@ -935,8 +935,8 @@ inception = by_arm([row for row in every if row["arm"] in arms])
 table(inception, columns, measured=arms)
 
 # %% [markdown]
-# Not in the paper's tables: Algorithm 1 as the text has it, which clips all parameters together at 4 and can be read
-# with its noise on the sum or on each example; and the snapshot of section 6.5. (Blank: not run.)
+# Not in the paper's tables: Algorithm 1 as the text has it, which clips all parameters together (here at the code's 4)
+# and can be read with its noise on the sum or on each example; and the snapshot of section 6.5. (Blank: not run.)
 
 # %%
 others = [row for row in every if row["arm"] not in arms]

@@ -41,7 +41,7 @@ class Level(NamedTuple):
 
 
 # Section IV-C: the paper's noise, for as many steps as its Theorem 1 allows. It prints the first
-# epsilon; 2 and 8 are those of Abadi et al. 2016, whose levels it compares with.
+# epsilon; 2 and 8 are those of Abadi et al. 2016, whose noise it has.
 LEVELS = (
     Level(0.5, 8.0, 16.0, 1_635),
     Level(2.0, 4.0, 7.0, 6_095),

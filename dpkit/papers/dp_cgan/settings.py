@@ -135,8 +135,8 @@ SETTINGS = DpCganSettings(
     discriminator_optimizer=Sgd(Linear(0.1, 0.052, over=10_000)),
 )
 
-# As the text has it: a record's whole gradient clipped at C, and its first rate. For the rest, and
-# for how long it trains, the text names no other values than the code's.
+# As the text has it: a record's whole gradient clipped at C, and its first rate. C, the noise, the
+# number of steps and shuffled batches (line 5 can be read as Poisson ones) are the code's.
 TEXT = replace(
     SETTINGS,
     clipping=RealFakeApart(

@@ -33,7 +33,7 @@ ITERATIONS = 500  # at the reduced scale, where networks are a quarter as wide
 class Configuration(NamedTuple):
     """The optimisations that are on."""
 
-    # "tensors": none; "biases": all biases in one group; "clusters": Algorithm 2
+    # "tensors": none; "biases": these in one group; "clusters": Algorithm 2; "one": all in one
     grouping: str
     adaptive: bool  # bounds from public examples at each step
     warm: bool  # warm start

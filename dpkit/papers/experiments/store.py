@@ -189,7 +189,8 @@ def lead(one: Sequence[float], other: Sequence[float], *, coverage: float = 0.95
     """Difference of two means over seeds, with Welch's interval, and what it decides.
 
     Seeds are taken as independent normal numbers. The verdict is "ahead" if the whole interval is
-    above 0, "behind" if it is below, else "open", as with fewer than two seeds on a side.
+    above 0, "behind" if it is below, else "open". There is no interval with fewer than two seeds on
+    a side, or if the seeds of both sides do not differ at all.
     """
     if not (len(one) and len(other)):
         return dict.fromkeys(("difference", "low", "high")) | {"verdict": "not run"}
@@ -198,7 +199,7 @@ def lead(one: Sequence[float], other: Sequence[float], *, coverage: float = 0.95
         "low": None,
         "high": None,
     }
-    if min(len(one), len(other)) < 2:
+    if min(len(one), len(other)) < 2 or not np.var(one) + np.var(other) > 0:
         return found | {"verdict": "open"}
     from scipy.stats import ttest_ind
 

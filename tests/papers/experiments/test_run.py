@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from dpkit.papers import dp_cgan  # noqa: E402
 from dpkit.papers.experiments import run as run_module  # noqa: E402
 from dpkit.papers.experiments.run import Run, as_bytes  # noqa: E402
-from dpkit.papers.experiments.store import mean, part_name, seeds, spread, values  # noqa: E402
+from dpkit.papers.experiments.store import lead, mean, part_name, seeds, spread, values  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -97,3 +97,16 @@ def test_the_spread_is_mean_lowest_highest_and_their_number(numbers):
     assert (found["lowest"], found["highest"]) == (min(numbers), max(numbers))
     assert found["seeds"] == len(numbers)
     assert spread([]) == {"mean": None, "lowest": None, "highest": None, "seeds": 0}
+
+
+def test_a_lead_is_decided_by_welchs_interval_alone():
+    one, other = [3.0, 4.0, 5.0], [1.0, 2.0, 0.0]
+    found, mirrored = lead(one, other), lead(other, one)
+    half = 2.7764451 * (1 / 3 + 1 / 3) ** 0.5  # Student's t, 4 degrees; both variances are 1
+    assert (found["low"], found["high"]) == pytest.approx((3 - half, 3 + half))
+    assert (found["verdict"], mirrored["verdict"]) == ("ahead", "behind")
+    assert lead(one, other, coverage=0.99)["verdict"] == "open"
+    for some in ([4.0], [1.0, 1.0]):  # no spread is known: no interval, and nothing decided
+        undecided = lead(some, [1.0, 1.0])
+        assert (undecided["low"], undecided["verdict"]) == (None, "open")
+    assert lead([], one)["verdict"] == lead(one, [])["verdict"] == "not run"
