@@ -116,7 +116,7 @@ CASES = [
     Case(BallsAndBinsGaussian(1.1, 3), BallsAndBinsGaussian(1.2, 3)),
     Case(BallsAndBinsGaussian(1.1, 3, 0.5), BallsAndBinsGaussian(1.1, 3, 0.4)),
     Case(*(TruncatedPoissonGaussian(noise, 0.2, 6, 20) for noise in (1.1, 1.2))),
-    Case(*(TruncatedPoissonGaussian(1.1, 0.2, 6, n, REPLACE) for n in (20, 19))),
+    Case(*(TruncatedPoissonGaussian(noise, 0.2, 6, 20, REPLACE) for noise in (1.1, 1.2))),
     Case(GroupSampledGaussian(1.1, 0.2, 3), GroupSampledGaussian(1.2, 0.2, 3)),
     Case(NoGuarantee("labels are shown"), NoGuarantee("labels are shown")),
 ]
@@ -242,7 +242,7 @@ def test_the_profile_is_a_hockey_stick_curve(case: Case):
         # H(Q, P) at e^epsilon is 1 - e^epsilon + e^epsilon H(P, Q) at e^-epsilon
         wanted = -np.expm1(at) + np.exp(at) * found[::-1, ::-1]
         np.testing.assert_allclose(found, wanted, atol=1e-10)
-        np.testing.assert_allclose(found[:, at <= 0], wanted[:, at <= 0], rtol=1e-14)
+        np.testing.assert_allclose(found[:, at <= 0], wanted[:, at <= 0], rtol=2e-14)
 
 
 @with_all

@@ -237,11 +237,11 @@ def test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one(way):
     [(1000, 0.05, 70, 100), (1000, 0.05, 55, 100), (60, 0.1, 10, 10), (1000, 0.05, 200, 100)],
 )
 def test_dp_accountings_truncated_batches_cost_about_the_same(records, rate, most, steps):
-    """Another pair that dominates: within 4 % of this one's, and above what is attained."""
+    """Another pair that dominates, too: this one's is the smaller, by 10 % at most."""
     peer = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     one = peer.from_truncated_subsampled_gaussian_mechanism(records, rate, most, 1.0)
     theirs = one.self_compose(steps).get_epsilon_for_delta(1e-5)
     step = TruncatedPoissonGaussian(1.0, rate, most, records)
     ours = pld.epsilon([Release(step, steps)], delta=1e-5)
     assert ours.lower <= theirs
-    assert ours.epsilon == pytest.approx(theirs, rel=0.04)
+    assert 0.9 * theirs < ours.epsilon < 1.001 * theirs

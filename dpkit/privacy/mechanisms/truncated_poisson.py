@@ -21,7 +21,7 @@ from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 ROUNDING = 1e-9  # relative, more than betainc's
-PARTS = 24  # numbers of others that are drawn
+PARTS = 32  # ranges of how many others are drawn
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,18 @@ class TruncatedPoissonGaussian:
     Fewer are padded with empty examples, which add nothing to the sum and cost nothing. Where the
     other records fill the batch, a record that is kept takes another's place: it moves the sum by
     2C, not C, under add-remove too. A mixture of such steps, by how many others were drawn, and of
-    the sampled Gaussian dominates (pld/proof.md, J). Unlike the bound delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most]
-    (Chua et al. 2024, "Scalable DP-SGD: shuffling vs. Poisson subsampling") it needs no delta.
+    the sampled Gaussian dominates (pld/proof.md, J). It needs no delta, unlike the bound
+    delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most] (Chua et al. 2024, "Scalable DP-SGD:
+    shuffling vs. Poisson subsampling").
+
+    The number of records is public, up to one: with fewer others a record is kept more often.
 
     Args:
         noise_multiplier: noise standard deviation / C.
         sample_rate: q, chance that a record is drawn.
         most: records of a batch.
-        records: n, that neither data set has more of (the larger one's under add-remove).
+        records: n, of the larger data set under add-remove (the other has n - 1), of both under
+            replace-one.
         adjacency: "add-remove" or "replace-one".
 
     Raises:
@@ -63,8 +67,9 @@ class TruncatedPoissonGaussian:
     def assumptions(self) -> tuple[str, ...]:
         return (
             *self._plain.assumptions,
-            f"neither data set has more than {self.records} records; of more than {self.most} "
-            f"drawn a random {self.most} are kept, fewer are padded with empty ones",
+            f"the {'larger' if self.adjacency == 'add-remove' else 'same'} number of records is "
+            f"{self.records}, and public; of more than {self.most} drawn a random {self.most} are "
+            "kept, fewer are padded with empty ones",
         )
 
     @property
@@ -73,12 +78,11 @@ class TruncatedPoissonGaussian:
 
     @property
     def _parts(self) -> list[tuple[float, SampledGaussian | WithoutReplacementGaussian]]:
-        """Chances of how many others are drawn, and the step then.
+        """Chances of ranges of J, the number of others drawn, and the step that dominates there.
 
-        If these are fewer than `most`, it is the sampled Gaussian. Else sums are at most 2C apart
-        if the record is kept: with chance q most / (others + 1), at most that of the fewest others
-        of a part. Chances are rounded towards what costs more, fewer others, and between the two
-        kinds of step to one that costs more than both.
+        Where J < most, the sampled Gaussian. Else the step at noise / 2, whose rate is a range's
+        largest q most / (J + 1). Chances are rounded towards what costs more: fewer others, and
+        what may be on either side of `most` to a step that costs more than both.
         """
         room, rest, rate = self.most, self.records - 1, self.sample_rate
         if not self.full > 0:
@@ -89,8 +93,8 @@ class TruncatedPoissonGaussian:
         )
         if rate == 1:
             return [(1.0, step(halved, room / self.records))]
-        mean, wide = rest * rate, 9 * sqrt(rest * rate * (1 - rate))
-        ends = np.clip([mean - wide, mean + wide], room, rest)
+        mean, deviation = rest * rate, sqrt(rest * rate * (1 - rate))
+        ends = np.clip([mean - 9 * deviation, mean + 4 * deviation], room, rest)
         fewest = np.unique([room, *np.linspace(*ends, PARTS).astype(int)])
         below, beyond = (f(fewest, rest + 1 - fewest, rate) for f in (betaincc, betainc))
         up, down = 1 + ROUNDING, 1 - ROUNDING

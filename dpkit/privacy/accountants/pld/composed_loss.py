@@ -300,6 +300,10 @@ def log_1_plus(z: Complexes) -> tuple[Complexes, Floats]:
     return size.astype(float) + 1j * angle, UNIT * np.where(small, 32 * np.abs(z), 16.0)
 
 
+def _near(weights: Floats, middle: int) -> Floats:
+    return weights[max(middle - ABOUT, 0) : middle + ABOUT + 1]
+
+
 class Power:
     """A product of powers of Fourier transforms, with a bound on its error (proof.md, D)."""
 
@@ -309,16 +313,13 @@ class Power:
         self.alive = np.arange(size // 2 + 1)  # coefficients that are not negligible
         self.log_size = np.zeros(self.alive.size)
         self.log_worst = np.zeros(self.alive.size)  # the same with every error added
-        self.log_more = np.zeros(
-            self.alive.size
-        )  # what errors of single coefficients add to it
+        self.log_more = np.zeros(self.alive.size)  # by coefficients' own errors alone
         self.phase = np.zeros(self.alive.size)
         self.drift = np.zeros(self.alive.size)  # what rounding may have moved both by
         self.chirps = np.zeros(0, dtype=complex)
         self.apart = 0.0  # bound on the 2-norm of what the transforms' errors move all by
-        self.largest = 0.0  # bound on the log of 1 and all errors of a coefficient
+        self.largest = 0.0  # bound on the log of what all errors may multiply
         self.dropped = 0.0  # bound on each coefficient that was left out
-        self.count = 0.0  # of releases whose coefficients are powers by logarithm and angle
         self.factor = 0.0  # relative error of all masses
         self.start = 0
 
@@ -331,96 +332,94 @@ class Power:
         middles = np.argmax(
             np.cumsum(weights, axis=1) >= 0.5, axis=1
         )  # phases near it stay small
+        mostly = [
+            bool(_near(row, middle).sum() >= MOSTLY)
+            for row, middle in zip(weights, middles.tolist(), strict=True)
+        ]
         start, rows = 0, weights.shape[0]
         while start < rows:
-            lowest = int(self.alive.max(initial=0)) + 1
+            lowest, about = int(self.alive.max(initial=0)) + 1, mostly[start]
             near = weights.shape[1] + lowest
-            few = SHORT * near < self.size
-            end = min(start + max(ROOM // near, 1), rows) if few else start + 1
-            some = slice(start, end)
-            if rows == 1 and self._about(weights[0], int(middles[0]), counts[0]):
-                break
+            few = not about and SHORT * near < self.size
+            end = start + 1
+            while few and end < min(start + ROOM // near, rows) and not mostly[end]:
+                end += 1
+            some, apart = slice(start, end), 0.0
             if few:
-                found, error = self._lowest(weights[some], middles[some], lowest)
-                single = error
-            else:  # all coefficients about the middle
-                shift = -int(middles[start]) % self.size
-                padded = np.zeros(-(-(shift + weights.shape[1]) // self.size) * self.size)
-                padded[shift : shift + weights.shape[1]] = weights[start]
-                folded = padded.reshape(-1, self.size).sum(axis=0, keepdims=True)
-                single = np.full((1, 1), UNIT * (1 + weights.shape[1] / self.size))
-                error = self.rounding * np.sqrt(self.size) * _norm(folded)
-                self.apart += counts[start] * float(error[0, 0])
-                error = error + single
-                found = np.asarray(fft.rfft(folded))
-            if self.alive.size < found.shape[1]:
+                found, single = self._lowest(weights[some], middles[some], lowest)
                 found = found[:, self.alive]
-            size = np.abs(found)
-            worst = self.log_worst.copy()
-            for n, logs in zip(counts[some], np.log(size + error), strict=True):
-                worst += n * logs
-            self.largest += float(np.dot(counts[some], np.ravel(error)))
+            elif about:
+                found, single, apart = self._about(weights[start], int(middles[start]))
+                self.factor += counts[start] * 64 * UNIT / weights[start, middles[start]]
+            else:
+                found, single, apart = self._whole(weights[start], int(middles[start]))
+            size = np.abs(1 + found if about else found)
+            worst = self.log_worst + sum(
+                n * logs
+                for n, logs in zip(counts[some], np.log(size + single + apart), strict=True)
+            )
+            self.apart += counts[start] * apart
+            self.largest += float(np.dot(counts[some], single.max(axis=1) + apart + 64 * UNIT))
             kept = ~(worst <= NEGLIGIBLE)  # what is not a number stays, and spoils the result
             if not kept.all():
                 self.dropped = max(self.dropped, float(np.exp(worst[~kept].max())))
                 found, size = found[:, kept], size[:, kept]
+                single = single[:, kept] if single.shape[1] > 1 else single
             self.alive, self.log_worst = self.alive[kept], worst[kept]
             self.log_size, self.phase, self.drift, self.log_more = (
                 one[kept] for one in (self.log_size, self.phase, self.drift, self.log_more)
             )
             with np.errstate(divide="ignore"):
+                if about:
+                    logs, rounding = log_1_plus(found)
+                else:
+                    logs, rounding = np.log(size) + 1j * np.angle(found), 8 * UNIT
                 more = np.log1p(single / size)
-                parts = zip(counts[some], np.log(size), np.angle(found), more, strict=True)
-            for n, logs, angles, added in parts:
-                self.count += n
+            for n, log, added in zip(counts[some], logs, more, strict=True):
+                self.log_size += n * log.real
+                self.phase += n * log.imag
                 self.log_more += n * added
-                self.log_size += n * logs
-                self.phase += n * angles
                 self.drift += UNIT * (np.abs(self.phase) + np.abs(self.log_size))
+                self.drift += n * np.ravel(rounding)
             start = end
         for n, at in zip(counts, (np.ravel(first) + middles).tolist(), strict=True):
             self.start += int(n) * at
 
-    def _about(self, weights: Floats, middle: int, count: float) -> bool:
-        """Multiply by a power of a loss that hardly ever is elsewhere than at its middle, if it is.
-
-        Its transform is 1 + z, z the sum of w_k (exp(-i k angle) - 1), which keeps its digits: near
-        the middle term by term, elsewhere by an FFT, whose error is that of what is elsewhere.
-        """
-        places = np.arange(weights.size) - middle
-        near = weights[np.abs(places) <= ABOUT]
-        if not near.sum() >= MOSTLY:
-            return False
-        rest = np.where(np.abs(places) > ABOUT, weights, 0.0)
+    def _whole(self, weights: Floats, middle: int) -> tuple[Complexes, Floats, float]:
+        """All living coefficients about the middle (1, n), errors (1, 1), and their 2-norm."""
         shift = -middle % self.size
-        padded = np.zeros(-(-(shift + rest.size) // self.size) * self.size)
-        padded[shift : shift + rest.size] = rest
+        padded = np.zeros(-(-(shift + weights.size) // self.size) * self.size)
+        padded[shift : shift + weights.size] = weights
         folded = padded.reshape(-1, self.size).sum(axis=0)
-        z = np.asarray(fft.rfft(folded))[self.alive] - rest.sum()
-        transforms = self.rounding * np.sqrt(self.size) * float(_norm(folded)[0])
-        self.apart += count * transforms
-        self.largest += count * transforms
-        error = np.full(z.shape, UNIT * (64 + rest.size / self.size) * float(rest.sum()))
+        found = np.asarray(fft.rfft(folded))[None]
+        if self.alive.size < found.shape[1]:
+            found = found[:, self.alive]
+        single = UNIT * (1 + weights.size / self.size) * weights.sum(keepdims=True)
+        return (
+            found,
+            single[None],
+            self.rounding * np.sqrt(self.size) * float(_norm(folded)[0]),
+        )
+
+    def _about(self, weights: Floats, middle: int) -> tuple[Complexes, Floats, float]:
+        """As `_whole`, but coefficients less 1, of a loss that is hardly ever off its middle.
+
+        They are sums of w_k (exp(-i k angle) - 1): near the middle term by term, which keeps their
+        digits; by a transform elsewhere, whose error is that of the little that is elsewhere.
+        """
+        rest = weights.copy()
+        _near(rest, middle)[:] = 0.0
+        z, error, apart = self._whole(rest, middle)
+        z, error = z - rest.sum(), error + 64 * UNIT * rest.sum()
         for k in range(1, ABOUT + 1):
             turn = k * self.alive % self.size
             angle = 2 * np.pi * (turn - self.size * (2 * turn > self.size)) / self.size
-            after, before = (
-                float(weights[middle + side * k])
-                if 0 <= middle + side * k < weights.size
-                else 0.0
-                for side in (1, -1)
-            )
+            before = weights[middle - k] if k <= middle else 0.0
+            after = weights[middle + k] if middle + k < weights.size else 0.0
             half = np.sin(angle / 2)
             z -= 2 * (after + before) * half**2 + 1j * (after - before) * np.sin(angle)
-            error += 20 * UNIT * (after + before) * np.abs(half) * (1 + np.abs(half))
-        logs, rounding = log_1_plus(z)
-        self.log_size += count * logs.real
-        self.log_worst += count * logs.real
-        self.phase += count * logs.imag
-        self.drift += count * (error / np.abs(1 + z) + rounding)
-        self.drift += UNIT * (np.abs(self.phase) + np.abs(self.log_size))
-        self.factor += count * 64 * UNIT / float(weights[middle])
-        return True
+            error = error + 20 * UNIT * (after + before) * np.abs(half) * (1 + np.abs(half))
+        return z, error, apart
 
     def _lowest(
         self, weights: Floats, middles: NDArray[np.int64], count: int
@@ -459,7 +458,7 @@ class Power:
         found = np.asarray(fft.irfft(product, self.size))
         weights = np.roll(found, -((first - self.start) % self.size))
         wrong = -np.expm1(-self.log_more)
-        wrong += 16 * UNIT * self.count + 2 * self.drift
+        wrong += 2 * self.drift
         wrong *= np.exp(self.log_worst)
         error = np.sqrt(2) * _norm(wrong) + np.sqrt(self.size) * self.dropped
         error += self.apart * np.exp(self.largest + float(self.drift.max(initial=0.0)))

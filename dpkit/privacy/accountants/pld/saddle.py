@@ -71,11 +71,6 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
     ]
 
 
-def rare(one: Coarse) -> bool:
-    """Whether few of a release's losses are away from its centre."""
-    return hits(one) < RARE * one.count
-
-
 class Seen(NamedTuple):
     """A release: its loss, a rough view of it, and how often it is taken."""
 
