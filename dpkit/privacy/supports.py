@@ -11,19 +11,23 @@ from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Release, parallel
 from dpkit.privacy.mechanisms import (
     Adjacency,
+    ApproximateDP,
     BallsAndBinsGaussian,
     DiagonalGaussian,
     DiscreteGaussian,
+    ExponentialMechanism,
     Gaussian,
     GroupedGaussian,
     Laplace,
     Mechanism,
     NoGuarantee,
+    PoissonSampled,
     RandomizedResponse,
     SampledGaussian,
     TruncatedPoissonGaussian,
     Unsupported,
     WithoutReplacementGaussian,
+    ZeroConcentratedDP,
 )
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.sampling import (
@@ -141,6 +145,10 @@ _MECHANISMS = (
     DiscreteGaussian(2.0),
     Laplace(2.0),
     RandomizedResponse(1.0),
+    ExponentialMechanism(1.0),
+    PoissonSampled(Laplace(2.0), 0.1),
+    ApproximateDP(1.0, 1e-6),
+    ZeroConcentratedDP(0.1),
     NoGuarantee("its noise protects nothing"),
 )
 _SAMPLINGS = (

@@ -22,13 +22,15 @@ from dpkit.privacy.mechanisms.base import (
 )
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian import Gaussian
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.poisson_sampled import PoissonSampled
+from dpkit.privacy.mechanisms.pure import ExponentialMechanism, Laplace, RandomizedResponse
 from dpkit.privacy.mechanisms.sampled_gaussian import (
     DiagonalGaussian,
     GroupedGaussian,
     SampledGaussian,
     effective_noise,
 )
+from dpkit.privacy.mechanisms.stated import ApproximateDP, ZeroConcentratedDP
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
@@ -36,9 +38,11 @@ __all__ = [
     "ADJACENCIES",
     "LARGEST_ORDER",
     "Adjacency",
+    "ApproximateDP",
     "BallsAndBinsGaussian",
     "DiagonalGaussian",
     "DiscreteGaussian",
+    "ExponentialMechanism",
     "Floats",
     "Gaussian",
     "GaussianDp",
@@ -46,12 +50,14 @@ __all__ = [
     "Laplace",
     "Mechanism",
     "NoGuarantee",
+    "PoissonSampled",
     "PrivacyLoss",
     "RandomizedResponse",
     "SampledGaussian",
     "TruncatedPoissonGaussian",
     "Unsupported",
     "WithoutReplacementGaussian",
+    "ZeroConcentratedDP",
     "as_epsilons",
     "as_orders",
     "effective_noise",

@@ -36,6 +36,7 @@ from dpkit.privacy.mechanisms.base import (
     unknown,
 )
 from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS, Gaussian
+from dpkit.privacy.mechanisms.poisson_sampled import amplified, tilt
 
 MUCH = 50.0  # noise from which on normals 1 / noise apart are too close to be subtracted
 LARGEST_GROUP = 128
@@ -57,7 +58,7 @@ def _threshold(
     variance, least = noise**2, np.log1p(-q)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if adjacency == "add-remove":
-            return np.where(loss > least, variance * _tilt(loss, q) + 0.5, -np.inf)
+            return np.where(loss > least, variance * tilt(loss, q) + 0.5, -np.inf)
         # x / noise^2 - loss / 2 = arcsinh((1-q) / q * exp(1 / (2 noise^2)) * sinh(loss / 2))
         size = np.abs(loss)
         y = least - np.log(q) + 0.5 / variance + size / 2 + np.log(-np.expm1(-size) / 2)
@@ -66,24 +67,6 @@ def _threshold(
         factor = np.where(np.isfinite(factor), factor, np.exp(np.minimum(y, 20.0)))
         arcsinh = np.where(y > 20, y + np.log(2), np.arcsinh(factor))
     return variance * (loss / 2 + np.sign(loss) * arcsinh)
-
-
-def _tilt(loss: Floats, q: float | Floats) -> Floats:
-    """log((e^loss - 1 + q) / q): the Gaussian's loss where the mixture's is `loss` > log(1-q).
-
-    So P - e^loss N(0) = q (N(1) - e^tilt N(0)).
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        near = np.expm1(np.minimum(loss, 30.0)) / q
-        tilt = np.log1p(near)
-        if (far := loss > 30).any():
-            x, r = loss[far], np.full(loss.shape, q)[far]
-            tilt[far] = x - np.log(r) + np.log1p((r - 1) * np.exp(-x))
-        # close to the least loss, log(1-q), near is close to -1 and has lost its digits
-        if (low := ~(near > -0.5)).any():
-            x, r = loss[low], np.full(loss.shape, q)[low]
-            tilt[low] = np.log((1 - r) / r * np.expm1(np.minimum(x - np.log1p(-r), 700.0)))
-    return tilt
 
 
 def _masses(
@@ -163,25 +146,12 @@ class SampledGaussian:
             return Gaussian(self.noise_multiplier, self.adjacency).profile(eps)
         # H(-epsilon) = 1 - e^-epsilon (1 - H'(epsilon)), H' the other direction
         size = np.abs(eps)
-        above = (
-            self._amplified(size) if self.adjacency == "add-remove" else self._mirrored(size)
-        )
+        if self.adjacency == "add-remove":
+            above = amplified(Gaussian(self.noise_multiplier), size, q)
+        else:
+            above = self._mirrored(size)
         below = -np.expm1(-size) + np.exp(-size) * above[::-1]
         return np.where(eps >= 0, above, below)
-
-    def _amplified(self, eps: Floats) -> Floats:
-        """Under add-remove, at epsilons >= 0: q times the Gaussian's delta at a larger epsilon.
-
-        P - e^eps N(0) = q (N(1) - c N(0)) with c = 1 + (e^eps - 1) / q, and
-        N(0) - e^eps P = (1 - e^eps (1 - q)) N(0) - e^eps q N(1)
-        (Balle, Barthe, Gaboardi 2018, Thm 2).
-        """
-        q, gaussian = self.sample_rate, Gaussian(self.noise_multiplier)
-        removed = q * gaussian.profile(_tilt(eps, q))[0]
-        tilt = np.where(eps < -np.log1p(-q), -_tilt(-eps, q), np.inf)
-        # 1 - e^eps (1 - q) = q e^(eps - tilt)
-        added = q * np.exp(eps - tilt) * gaussian.profile(tilt)[0]
-        return np.stack([removed, added])
 
     def _mirrored(self, eps: Floats) -> Floats:
         """Under replace-one, at epsilons >= 0; both directions are equal.

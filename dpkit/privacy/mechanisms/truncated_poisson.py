@@ -95,7 +95,7 @@ class TruncatedPoissonGaussian:
             return [(1.0, step(halved, room / self.records))]
         mean, deviation = rest * rate, sqrt(rest * rate * (1 - rate))
         ends = np.clip([mean - 9 * deviation, mean + 4 * deviation], room, rest)
-        fewest = np.unique([room, *np.linspace(*ends, PARTS).astype(int)])
+        fewest = np.unique([room, *np.linspace(ends[0], ends[1], PARTS).astype(int)])
         below, beyond = (f(fewest, rest + 1 - fewest, rate) for f in (betaincc, betainc))
         up, down = 1 + ROUNDING, 1 - ROUNDING
         least = np.maximum.accumulate(np.maximum(down * beyond, 1 - up * below)[::-1])[::-1]

@@ -48,6 +48,7 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
     def ends(edges: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # indices (rows,)
         each = np.broadcast_to(edges, (rows, edges.size)) if rows > 1 else edges
         rough = loss.masses(each).reshape(2, rows, -1)
+        rough[..., [0, -1]] = 0.0  # losses that no edge bounds, and infinite ones
         up_to = np.cumsum(rough, axis=-1)
         beyond = np.cumsum(rough[..., ::-1], axis=-1)[..., ::-1]
         below = (up_to[..., :-1].max(axis=0) <= tail).sum(axis=-1)
