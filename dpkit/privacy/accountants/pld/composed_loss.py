@@ -455,10 +455,14 @@ class Power:
         """The weights at first, first + 1, ..., and a bound on the sum of their errors."""
         product = np.zeros(self.size // 2 + 1, dtype=complex)
         product[self.alive] = np.exp(self.log_size + 1j * self.phase)
+        at_middle, less_1 = 0.0, np.expm1(self.log_size + 1j * self.phase)
+        if less_1.size == product.size and _norm(np.abs(less_1)) < _norm(np.abs(product)):
+            at_middle, product = 1.0, less_1  # little is elsewhere, and keeps its digits
         found = np.asarray(fft.irfft(product, self.size))
+        found[0] += at_middle
         weights = np.roll(found, -((first - self.start) % self.size))
         wrong = -np.expm1(-self.log_more)
-        wrong += 2 * self.drift
+        wrong += 2 * self.drift + 8 * UNIT * (np.abs(self.phase) + np.abs(self.log_size))
         wrong *= np.exp(self.log_worst)
         error = np.sqrt(2) * _norm(wrong) + np.sqrt(self.size) * self.dropped
         error += self.apart * np.exp(self.largest + float(self.drift.max(initial=0.0)))

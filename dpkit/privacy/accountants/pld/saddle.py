@@ -17,6 +17,7 @@ EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])
 SKIPPED = 10  # edges from one to the next of the first look
 STEPS = np.linspace(0, 1, 200)
 TILTS = np.append(0.0, np.geomspace(1e-6, 1e10, 64))
+BETWEEN = 30  # tilts more, where they decide
 FINER = 3  # tilts for one, where the moments decide
 SINGLE, GROUPS = 32, 64  # releases seen one by one, and groups of the others
 TINY = 1e-99
@@ -94,13 +95,24 @@ class Moments(NamedTuple):
     variance: Floats
     hits: float = 0.0
     far: Floats = np.zeros((3, 0))
+    releases: Sequence[Coarse] = ()
     reverse: bool = False
 
     def reversed(self) -> "Moments":
         """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
         log, mean, variance = (one[::-1] for one in (self.log, -self.mean, self.variance))
         far = self.far[[0, 2, 1]] * np.array([[-1.0], [1.0], [1.0]])
-        return Moments(self.tilts, log, mean, variance, self.hits, far, not self.reverse)
+        of = {"far": far, "reverse": not self.reverse}
+        return self._replace(log=log, mean=mean, variance=variance, **of)
+
+    def finer(self, low: float, high: float) -> "Moments":
+        """With more tilts from `low` to `high`."""
+        more = _moments(self.releases, np.geomspace(low, high, BETWEEN + 2)[1:-1])
+        more = more.reversed() if self.reverse else more
+        order = np.argsort(np.concatenate([self.tilts, more.tilts]))
+        both = zip(self[:4], more[:4], strict=True)
+        tilts, log, mean, variance = (np.concatenate(one)[order] for one in both)
+        return self._replace(tilts=tilts, log=log, mean=mean, variance=variance)
 
     @property
     def bulk(self) -> float:
@@ -149,6 +161,7 @@ def moments(releases: Sequence[Coarse]) -> Moments:
     seen = {
         "hits": float(sum(map(hits, releases))),
         "far": np.concatenate([_far(one) for one in releases], axis=1),
+        "releases": releases,
     }
     rough = _moments(releases, TILTS)._replace(**seen)
     most = np.maximum(rough.log, rough.log[::-1])[-TILTS.size :]
@@ -238,7 +251,7 @@ def for_delta(found: Moments, delta: float, releases: int | None) -> Look:
         epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
     saddle = _crossing(tilt, deltas, np.log(delta), mean)
     if _seldom(found, releases) and (at := _of_one_hit(found, delta)) > 0:
-        return _look(found, _crossing(tilt, -mean, -at, mean), np.log(delta), releases, at)
+        return _look(*_solved(found, at), np.log(delta), releases, at)
     best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
     return _look(found, min(saddle, best), np.log(delta), releases)
 
@@ -247,8 +260,8 @@ def for_epsilon(
     found: Moments, epsilon: float, releases: int | None, delta: float | None = None
 ) -> Look:
     """As `for_delta`, at an epsilon or, where that is less, the largest loss."""
-    tilt, _, mean, _ = found.positive()
-    saddle = _crossing(tilt, -mean, -epsilon, mean)
+    found, saddle = _solved(found, epsilon)
+    tilt = found.positive()[0]
     proven = _log_bounds(found, epsilon)
     if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
         saddle = min(saddle, float(tilt[np.argmax(proven < -200)]))
@@ -288,6 +301,16 @@ def _crossing(tilt: Floats, falling: Floats, at: float, mean: Floats) -> float:
     kept = np.isfinite(falling)
     tilt, falling = np.log(tilt[kept]), np.minimum.accumulate(falling[kept])
     return float(min(np.exp(np.interp(-at, -falling, tilt)), TILTS[-3], most))
+
+
+def _solved(found: Moments, epsilon: float) -> tuple[Moments, float]:
+    """The tilt that moves the mean to epsilon, and moments close to it."""
+    for _ in range(2):
+        tilt, _, mean, _ = found.positive()
+        saddle = _crossing(tilt, -mean, -epsilon, mean)
+        at = int(np.clip(np.searchsorted(tilt, saddle), 1, tilt.size - 1))
+        found = found.finer(tilt[at - 1], tilt[at])
+    return found.finer(saddle / 8, saddle), saddle
 
 
 def _seldom(found: Moments, releases: int | None) -> bool:
