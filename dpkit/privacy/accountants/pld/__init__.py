@@ -132,7 +132,8 @@ def _by_fft(
     for attempt in range(6):
         before = high - low
         try:
-            worse, other = _directions(releases, looks, wanted)
+            cut = attempt > 0 or moments[0].rare(total)
+            worse, other = _directions(releases, looks, wanted, cut=cut)
             uppers = []
             for direction in (worse, other):
                 if uppers and _at_most(other, releases, delta, low):
@@ -238,6 +239,7 @@ class _Direction:
     cells: list[Cells]
     counts: list[Real]
     look: Look
+    cut: bool = False
 
     @cached_property
     def upper(self) -> Grids:
@@ -245,7 +247,8 @@ class _Direction:
 
     @cached_property
     def lower(self) -> Grids:
-        return [(loss_grid.lower(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
+        found = [loss_grid.lower(c, cut=self.cut) for c in self.cells]
+        return list(zip(found, self.counts, strict=True))
 
 
 def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[Seen]:
@@ -281,7 +284,7 @@ def _moments(releases: Sequence[Seen]) -> list[Moments]:
 
 
 def _directions(
-    releases: Sequence[Seen], looks: Sequence[Look], wanted: float
+    releases: Sequence[Seen], looks: Sequence[Look], wanted: float, *, cut: bool = False
 ) -> list[_Direction]:
     """Both directions on a grid where the first is as narrow as wanted and nodes allow."""
     if {look.reverse for look in looks} != {False, True}:
@@ -298,7 +301,9 @@ def _directions(
         counts = [block.counts for block in found]
         cells = [loss_grid.cells(b.loss, spacing, b.span, b.centre) for b in found]
         back = [one.reversed() for one in cells]
-        both = [_Direction(back if look.reverse else cells, counts, look) for look in looks]
+        both = [
+            _Direction(back if look.reverse else cells, counts, look, cut) for look in looks
+        ]
         # what moving the losses onto the grid adds to the distance of the bounds on epsilon
         upper, lower = (log_moment(one, look.saddle) for one in (both[0].upper, both[0].lower))
         before, width = width, (upper - lower) / look.saddle

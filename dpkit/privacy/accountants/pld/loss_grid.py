@@ -252,14 +252,16 @@ def upper(cells: Cells) -> GridLoss:
     return GridLoss(cells.first, cells.offset, cells.spacing, masses, beyond)
 
 
-def lower(cells: Cells) -> GridLoss:
+def lower(cells: Cells, *, cut: bool = False) -> GridLoss:
     """Each node with shares of its two cells, whose joint loss is at least the node's.
 
-    What lies below the first node is dropped, what lies beyond the last is rounded down.
+    What lies below the first node is dropped, what lies beyond the last is rounded down, or dropped
+    too where the loss is cut: as an atom it would outweigh its neighbours under much tilt.
     """
     excess = _excess(cells, LOWERED)
     up = _allowed(_shares(excess, cells.middle), excess) * excess.p
-    masses = np.concatenate([excess.p - up, cells.p[..., -1:]], axis=-1)
+    beyond = cells.p[..., -1:] * (not cut)
+    masses = np.concatenate([excess.p - up, beyond], axis=-1)
     masses[..., 1:] += up
     none = np.zeros(masses.shape[:-1])[()]
     return GridLoss(cells.first, cells.offset - LOWERED, cells.spacing, masses, none)

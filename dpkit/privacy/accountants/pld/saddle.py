@@ -114,6 +114,10 @@ class Moments(NamedTuple):
         tilts, log, mean, variance = (np.concatenate(one)[order] for one in both)
         return self._replace(tilts=tilts, log=log, mean=mean, variance=variance)
 
+    def rare(self, releases: int | None) -> bool:
+        """Whether few of the releases' losses are away from their centres."""
+        return releases is not None and self.hits < RARE * releases
+
     @property
     def bulk(self) -> float:
         """About the sum of all other losses: what P has less there than Q."""
@@ -250,7 +254,7 @@ def for_delta(found: Moments, delta: float, releases: int | None) -> Look:
         # where the largest loss is an atom there is no saddle, but a best moment
         epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
     saddle = _crossing(tilt, deltas, np.log(delta), mean)
-    if _seldom(found, releases) and (at := _of_one_hit(found, delta)) > 0:
+    if found.rare(releases) and (at := _of_one_hit(found, delta)) > 0:
         return _look(*_solved(found, at), np.log(delta), releases, at)
     best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
     return _look(found, min(saddle, best), np.log(delta), releases)
@@ -269,7 +273,7 @@ def for_epsilon(
         max(float(proven.min()), -200.0) - 5.0
     )  # what one moment proves is somewhat too much
     log_delta = below if delta is None else float(np.log(delta))
-    at = epsilon if _seldom(found, releases) else None
+    at = epsilon if found.rare(releases) else None
     return _look(found, saddle, log_delta, releases, at)
 
 
@@ -313,10 +317,6 @@ def _solved(found: Moments, epsilon: float) -> tuple[Moments, float]:
     return found.finer(saddle / 8, saddle), saddle
 
 
-def _seldom(found: Moments, releases: int | None) -> bool:
-    return releases is not None and found.hits < RARE * releases
-
-
 def _look(
     found: Moments,
     saddle: float,
@@ -331,7 +331,7 @@ def _look(
     mean, variance = (float(np.interp(saddle, found.tilts, one)) for one in found[2:4])
     epsilon = mean if epsilon is None else epsilon
     looks, tilts = [], found.positive()[0]
-    seldom = _seldom(found, releases)
+    seldom = found.rare(releases)
     error = SERIES_ERROR if releases is None else FFT_ERROR * releases
     if seldom:
         error = RARE_ERROR * (1 + found.hits)
