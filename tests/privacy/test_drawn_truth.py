@@ -150,7 +150,25 @@ def test_truncated_poisson_batches_of_small_data_sets(n, rate, most, noise, targ
         pairs = [[cut(one, rate, most) for one in pair] for pair in neighbours(n, adjacency)]
     else:
         pairs = with_and_without(n, lambda records: cut(records, rate, most))
+        more = with_and_without(n + 1, lambda records: cut(records, rate, most))
+        check(more, noise, 0.0, found.epsilon, target)
     check(pairs, noise, found.lower, found.epsilon, target)
+
+
+@cache
+def again(records: Records, batch: int) -> Law:
+    return shares(Counter((sum(drawn),) for drawn in itertools.product(records, repeat=batch)))
+
+
+@pytest.mark.parametrize("noise", [1.2, 2.5])  # less leaves floats few digits of e^epsilon q
+@pytest.mark.parametrize("target", [0.1, 0.003])
+@pytest.mark.parametrize(("n", "batch"), [(2, 2), (3, 1), (3, 3), (5, 2), (6, 3)])
+def test_batches_with_replacement_of_small_data_sets(n, batch, noise, target):
+    found = as_drawn.with_replacement(as_drawn.DrawnRun(noise, batch, n, 1), delta=target)
+    pairs = with_and_without(n, lambda records: again(records, batch))
+    check(pairs, noise, found.lower, found.epsilon, target)
+    pairs = with_and_without(n + 1, lambda records: again(records, batch))
+    check(pairs, noise, 0.0, found.epsilon, target)
 
 
 def product(first: Law, second: Law) -> Law:
@@ -165,6 +183,10 @@ def test_two_epochs_and_two_steps_of_the_worst_pair_cost_what_is_proven(noise, t
     found = pld.epsilon([Release(TruncatedPoissonGaussian(noise, 0.5, 2, 4), 2)], delta=target)
     pairs = with_and_without(4, lambda records: product(*[cut(records, 0.5, 2)] * 2))
     check(pairs, noise, found.lower, found.epsilon, target)
+    run = as_drawn.DrawnRun(2 * noise, 2, 3, 2)
+    found = as_drawn.with_replacement(run, delta=target)
+    pairs = with_and_without(3, lambda records: product(*[again(records, 2)] * 2))
+    check(pairs, 2 * noise, found.lower, found.epsilon, target)
     found = ShuffledBatches(4, "replace-one").guarantee(
         noise_multiplier=noise, public_size=5, steps=2, delta=target
     )

@@ -1,7 +1,7 @@
 """Batches as privacy/sampling.py describes them, by chi-square tests with fixed seeds.
 
-Each of the file's 10 statistical checks rejects at a p-value of 1e-8, so that drawing aright they
-would fail with probability 1e-7 together.
+Each of the file's 21 statistical checks rejects at a p-value of 1e-8, so that drawing aright they
+would fail with probability 2e-7 together.
 """
 
 from itertools import islice, pairwise
@@ -12,8 +12,16 @@ import torch
 from scipy import stats
 
 from dpkit.privacy import sampling as sampling_module
-from dpkit.privacy.mechanisms import Gaussian
-from dpkit.privacy.sampling import Assuming, FixedSizeBatches, PoissonSampling, ShuffledBatches
+from dpkit.privacy.mechanisms import Gaussian, TruncatedPoissonGaussian
+from dpkit.privacy.sampling import (
+    Assuming,
+    BallsAndBins,
+    FixedSizeBatches,
+    PoissonSampling,
+    ShuffledBatches,
+    TruncatedPoisson,
+    WithReplacement,
+)
 from dpkit.training.batches import batches
 
 pytestmark = pytest.mark.torch
@@ -142,7 +150,61 @@ def test_fixed_size_batches_of_another_number_and_unknown_sampling_are_refused()
         drawn("poisson", size=10)
 
 
-@pytest.mark.parametrize("sampling", [PoissonSampling(4), ShuffledBatches(4), FixedSizeBatches(4)])
+# Cut Poisson batches, balls and bins, with replacement
+
+
+def test_of_too_large_a_poisson_batch_a_random_part_is_kept():
+    """Sizes are min(Binomial, most); a record is kept with chance q E[min(1, most / (J + 1))]."""
+    q, most = 12 / RECORDS, 13
+    chosen = drawn(TruncatedPoisson(12, most), size=RECORDS, count=DRAWS, seed=2)
+    sizes = np.array([len(set(batch.tolist())) for batch in chosen])
+    assert sizes.tolist() == [len(batch) for batch in chosen]
+    assert sizes.max() == most  # of 6,000; a third are cut
+    below = stats.binom(RECORDS, q).pmf(np.arange(most))
+    full = np.array([(sizes == size).sum() for size in range(most + 1)])
+    expected = np.append(below, 1 - below.sum()) * DRAWS
+    kept = expected >= 5
+    pooled = [np.append(one[kept], one[~kept].sum()) for one in (full, expected)]
+    assert stats.chisquare(*pooled).pvalue > LEAST_P
+    kept = TruncatedPoissonGaussian(1.0, q, most, RECORDS).kept
+    z = (table(chosen, RECORDS).sum(0) - kept * DRAWS) / (kept * (1 - kept) * DRAWS) ** 0.5
+    assert abs(z.mean() * RECORDS**0.5) < 6.5  # records push each other out: it has less spread
+    assert squares_fit(z, freedom=RECORDS) > LEAST_P
+
+
+def test_every_record_enters_one_batch_of_a_pass_of_balls_and_bins_at_random():
+    """Sizes are not fixed, records independent of each other and of the pass before."""
+    bins = RECORDS // 12
+    chosen = drawn(BallsAndBins(12), size=RECORDS, count=DRAWS, seed=3)
+    place = table(chosen, RECORDS).reshape(-1, bins, RECORDS)
+    assert (place.sum(1) == 1).all()
+    own = place.argmax(1)  # (passes, records)
+    sizes = place[:, 0].sum(1)
+    assert counts_fit(sizes, stats.binom(RECORDS, 1 / bins)) > LEAST_P
+    counts = np.stack([(own == one).sum(0) for one in range(bins)])
+    assert stats.chisquare(counts, axis=0).statistic.sum() < stats.chi2.isf(LEAST_P, 2 * RECORDS)
+    for first, second in ((own[:, 0], own[:, 1]), (own[1:, 0], own[:-1, 0])):
+        both = np.bincount(first * bins + second, minlength=bins * bins)
+        assert stats.chisquare(both).pvalue > LEAST_P
+
+
+def test_draws_with_replacement_meet_each_record_a_binomial_number_of_times():
+    chosen = torch.stack(drawn(WithReplacement(30), size=RECORDS, count=DRAWS, seed=4)).numpy()
+    assert chosen.shape == (DRAWS, 30)
+    met = (chosen == 7).sum(1)
+    assert counts_fit(met, stats.binom(30, 1 / RECORDS)) > LEAST_P
+    assert stats.chisquare(np.bincount(chosen.ravel(), minlength=RECORDS)).pvalue > LEAST_P
+    both = np.bincount(chosen[:, 0] * RECORDS + chosen[:, 1], minlength=RECORDS**2)
+    assert stats.chisquare(both).pvalue > LEAST_P
+
+
+EVERY = (
+    *(PoissonSampling(4), ShuffledBatches(4), FixedSizeBatches(4), TruncatedPoisson(4, 5)),
+    *(BallsAndBins(4), WithReplacement(4)),
+)
+
+
+@pytest.mark.parametrize("sampling", EVERY)
 def test_batches_repeat_with_the_generator_and_leave_the_global_one_alone(sampling):
     before = torch.random.get_rng_state()
     first, again, other = (drawn(sampling, size=30, count=20, seed=s) for s in (3, 3, 4))

@@ -39,7 +39,7 @@ from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS, Gaussian
 from dpkit.privacy.mechanisms.poisson_sampled import amplified, tilt
 
 MUCH = 50.0  # noise from which on normals 1 / noise apart are too close to be subtracted
-LARGEST_GROUP = 128
+LARGEST_GROUP, VANISHED = 4096, 1e-250
 MOST_NOISE = 1e6
 AT_ONCE = 2**18  # terms of a sum over outputs and records
 
@@ -331,7 +331,7 @@ class GroupSampledGaussian:
 
     Raises:
         ValueError: noise_multiplier is not in [1e-9, 1e6], sample_rate not in [0, 1], or
-            group_size not an integer in [1, 128].
+            group_size not an integer in [1, 4096].
     """
 
     noise_multiplier: float
@@ -375,9 +375,13 @@ class GroupSampledGaussian:
 
     @cached_property
     def _weights(self) -> Floats:
-        """Binomial(group_size, q) at 0, 1, ..., each rounded once."""
-        k, q = self.group_size, Fraction(self.sample_rate)
-        return np.array([float(comb(k, j) * q**j * (1 - q) ** (k - j)) for j in range(k + 1)])
+        """Binomial(group_size, q) at 0, 1, ..., each rounded once, until they vanish."""
+        k, q, found = self.group_size, Fraction(self.sample_rate), []
+        for j in range(k + 1):
+            found.append(float(comb(k, j) * q**j * (1 - q) ** (k - j)))
+            if j > k * q and found[-1] < VANISHED:
+                break
+        return np.array(found)
 
     def rdp(self, orders: ArrayLike) -> Floats:
         as_orders(orders)
@@ -445,7 +449,7 @@ class GroupSampledGaussian:
             low = least + np.log(np.expm1(np.minimum(loss - least, 700.0)))
             goal = np.where(loss > 30, loss, np.where(loss > np.log1p(-drawn / 2), near, low))
             logs = np.log(self._weights[1:])[:, None]
-        j = np.arange(1, k + 1)[:, None]
+        j = np.arange(1, self._weights.size)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             x = ((goal - logs) * variance / j + j / 2).min(axis=0)
         for _ in range(64):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, betaincc, logsumexp
+from scipy.special import betainc, logsumexp
 
 from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
@@ -20,6 +20,7 @@ from dpkit.privacy.mechanisms.base import (
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
+TINY = 1e-300
 ROUNDING = 1e-9  # relative, more than betainc's
 PARTS = 32  # ranges of how many others are drawn
 
@@ -35,14 +36,13 @@ class TruncatedPoissonGaussian:
     delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most] (Chua et al. 2024, "Scalable DP-SGD:
     shuffling vs. Poisson subsampling").
 
-    The number of records is public, up to one: with fewer others a record is kept more often.
+    The number of records is public, but for the one: with fewer others it is kept more often.
 
     Args:
         noise_multiplier: noise standard deviation / C.
         sample_rate: q, chance that a record is drawn.
         most: records of a batch.
-        records: n, of the larger data set under add-remove (the other has n - 1), of both under
-            replace-one.
+        records: n, of the data set; the other has one more or fewer, or as many under replace-one.
         adjacency: "add-remove" or "replace-one".
 
     Raises:
@@ -67,14 +67,18 @@ class TruncatedPoissonGaussian:
     def assumptions(self) -> tuple[str, ...]:
         return (
             *self._plain.assumptions,
-            f"the {'larger' if self.adjacency == 'add-remove' else 'same'} number of records is "
-            f"{self.records}, and public; of more than {self.most} drawn a random {self.most} are "
-            "kept, fewer are padded with empty ones",
+            f"the number of records is {self.records}, but for the one that comes or goes; of "
+            f"more than {self.most} drawn a random {self.most} are kept, fewer are padded",
         )
 
     @property
     def _plain(self) -> SampledGaussian:
         return SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)
+
+    @property
+    def _others(self) -> tuple[int, int]:
+        """How many records both data sets have, at least and at most."""
+        return self.records - 1, self.records - (self.adjacency == "replace-one")
 
     @property
     def _parts(self) -> list[tuple[float, SampledGaussian | WithoutReplacementGaussian]]:
@@ -84,7 +88,7 @@ class TruncatedPoissonGaussian:
         largest q most / (J + 1). Chances are rounded towards what costs more: fewer others, and
         what may be on either side of `most` to a step that costs more than both.
         """
-        room, rest, rate = self.most, self.records - 1, self.sample_rate
+        few, room, rate = self._others[0], self.most, self.sample_rate
         if not self.full > 0:
             return [(1.0, self._plain)]
         halved = max(self.noise_multiplier / 2, 1e-9)
@@ -92,25 +96,24 @@ class TruncatedPoissonGaussian:
             SampledGaussian if self.adjacency == "add-remove" else WithoutReplacementGaussian
         )
         if rate == 1:
-            return [(1.0, step(halved, room / self.records))]
-        mean, deviation = rest * rate, sqrt(rest * rate * (1 - rate))
-        ends = np.clip([mean - 9 * deviation, mean + 4 * deviation], room, rest)
+            return [(1.0, step(halved, room / max(few + 1, room)))]
+        mean, deviation = few * rate, sqrt(few * rate * (1 - rate))
+        ends = np.clip([mean - 9 * deviation, mean + 4 * deviation], room, max(few, room))
         fewest = np.unique([room, *np.linspace(ends[0], ends[1], PARTS).astype(int)])
-        below, beyond = (f(fewest, rest + 1 - fewest, rate) for f in (betaincc, betainc))
-        up, down = 1 + ROUNDING, 1 - ROUNDING
-        least = np.maximum.accumulate(np.maximum(down * beyond, 1 - up * below)[::-1])[::-1]
-        most = min(up * float(beyond[0]), 1 - down * float(below[0]), 1.0)
+        beyond = betainc(fewest, np.maximum(few + 1 - fewest, TINY), rate) * (1 - ROUNDING)
+        least = np.where(fewest <= few, np.minimum(beyond, self.full), 0.0)
         cut = [step(halved, rate * room / (int(others) + 1)) for others in fewest]
-        chances = [1 - most, most - least[0], *(least - np.append(least[1:], 0.0))]
+        chances = [1 - self.full, self.full - least[0], *(least - np.append(least[1:], 0.0))]
         parts = zip(map(float, chances), [self._plain, step(halved, rate), *cut], strict=True)
         return [(chance, part) for chance, part in parts if chance > 0]
 
     @property
     def full(self) -> float:
-        """Pr[Binomial(n - 1, q) >= most], rounded up: the others fill the batch."""
-        if not self.most < self.records:
+        """The chance, rounded up, that `most` or more of the others are drawn."""
+        many = self._others[1]
+        if not self.most <= many:
             return 0.0
-        chance = betainc(self.most, self.records - self.most, self.sample_rate)
+        chance = betainc(self.most, many + 1 - self.most, self.sample_rate)
         return min(float(chance) * (1 + ROUNDING), 1.0)
 
     @property
@@ -121,8 +124,10 @@ class TruncatedPoissonGaussian:
         """
         if not self.most < self.records:
             return self.sample_rate
-        over = betainc(self.most + 1, self.records - self.most, self.sample_rate)
-        found = self.sample_rate * (1 - self.full) + self.most / self.records * float(over)
+        full, over = (
+            betainc(self.most + i, self.records - self.most, self.sample_rate) for i in (0, 1)
+        )
+        found = self.sample_rate * (1 - full) + self.most / self.records * float(over)
         return min(found * (1 - ROUNDING), self.sample_rate)
 
     def rdp(self, orders: ArrayLike) -> Floats:

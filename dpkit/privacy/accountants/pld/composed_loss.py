@@ -31,7 +31,9 @@ SPARE = 32  # nodes beside the window
 NEGLIGIBLE = -50.0  # log of a Fourier coefficient that is left out
 SHORT = 3  # times a convolution by chirps takes as long as a real transform of its length
 ROOM = 2**15  # complex numbers in an array
-ABOUT, MOSTLY = 4, 0.9  # nodes about the middle, whose mass may be nearly all
+MOSTLY, ABOUT = 0.9, (4, 16, 64)  # of all mass; nodes about the middle that may have it
+MANY = 1e4  # releases elsewhere, with which these digits are lost anyway
+ENOUGH_DIGITS = 1e-15  # of all mass, may be wrong for that of the others
 Complexes = NDArray[np.complex128]
 
 
@@ -300,8 +302,8 @@ def log_1_plus(z: Complexes) -> tuple[Complexes, Floats]:
     return size.astype(float) + 1j * angle, UNIT * np.where(small, 32 * np.abs(z), 16.0)
 
 
-def _near(weights: Floats, middle: int) -> Floats:
-    return weights[max(middle - ABOUT, 0) : middle + ABOUT + 1]
+def _near(weights: Floats, middle: int, nodes: int = 4) -> Floats:
+    return weights[max(middle - nodes, 0) : middle + nodes + 1]
 
 
 class Power:
@@ -349,7 +351,9 @@ class Power:
                 found, single = self._lowest(weights[some], middles[some], lowest)
                 found = found[:, self.alive]
             elif about:
-                found, single, apart = self._about(weights[start], int(middles[start]))
+                found, single, apart = self._about(
+                    weights[start], int(middles[start]), counts[start]
+                )
                 self.factor += counts[start] * 64 * UNIT / weights[start, middles[start]]
             else:
                 found, single, apart = self._whole(weights[start], int(middles[start]))
@@ -401,24 +405,32 @@ class Power:
             self.rounding * np.sqrt(self.size) * float(_norm(folded)[0]),
         )
 
-    def _about(self, weights: Floats, middle: int) -> tuple[Complexes, Floats, float]:
+    def _about(
+        self, weights: Floats, middle: int, count: float
+    ) -> tuple[Complexes, Floats, float]:
         """As `_whole`, but coefficients less 1, of a loss that is hardly ever off its middle.
 
         They are sums of w_k (exp(-i k angle) - 1): near the middle term by term, which keeps their
         digits; by a transform elsewhere, whose error is that of the little that is elsewhere.
         """
-        rest = weights.copy()
-        _near(rest, middle)[:] = 0.0
+        for nodes_near in ABOUT:
+            rest = weights.copy()
+            _near(rest, middle, nodes_near)[:] = 0.0
+            wrong = count * self.rounding * np.sqrt(self.size) * float(_norm(rest)[0])
+            if wrong < ENOUGH_DIGITS or count * rest.sum() > MANY:
+                break
         z, error, apart = self._whole(rest, middle)
-        z, error = z - rest.sum(), error + 64 * UNIT * rest.sum()
-        for k in range(1, ABOUT + 1):
-            turn = k * self.alive % self.size
-            angle = 2 * np.pi * (turn - self.size * (2 * turn > self.size)) / self.size
+        z, error = z - rest.sum(), error + (64 + 2 * nodes_near) * UNIT * rest.sum()
+        j = np.arange(2 * self.size)
+        sines = np.sin(np.pi * np.minimum(j % self.size, -j % self.size) / self.size)
+        sines[self.size :] *= -1  # of pi j / size
+        for k in range(nodes_near, 0, -1):  # small terms first
             before = weights[middle - k] if k <= middle else 0.0
             after = weights[middle + k] if middle + k < weights.size else 0.0
-            half = np.sin(angle / 2)
-            z -= 2 * (after + before) * half**2 + 1j * (after - before) * np.sin(angle)
-            error = error + 20 * UNIT * (after + before) * np.abs(half) * (1 + np.abs(half))
+            turn = k * self.alive % (2 * self.size)
+            half, whole = np.abs(sines[turn]), sines[2 * turn % (2 * self.size)]
+            z -= 2 * (after + before) * half**2 + 1j * (after - before) * whole
+            error = error + (20 + 2 * k) * UNIT * (after + before) * half * (1 + half)
         return z, error, apart
 
     def _lowest(
