@@ -211,25 +211,40 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
                 break
         low = large.epsilon(releases, moments, value, gap)[0] if value > 0 else 0.0
         return _lower(ledger, value, gap, releases, low), value, METHOD
-    looks = [saddle.for_epsilon(one, epsilon, total) for one in moments]
-    looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
-    wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
-    try:
-        both = _directions(releases, looks, wanted)
-        deltas = [compose(one.upper, one.look).delta_above(epsilon) for one in both]
-        for i, one in enumerate(both):
-            if not deltas[i] < 1:
-                deltas[i] = chernoff_delta(one.upper, one.look.saddle, epsilon)
-        worst, value = both[int(np.argmax(deltas))], max(deltas)
-        if not 0 <= value <= 1:
+    value = low = None
+    for attempt in range(4):
+        looks = [saddle.for_epsilon(one, epsilon, total, value) for one in moments]
+        looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
+        wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
+        cut = attempt > 0 or moments[0].rare(total)
+        try:
+            both = _directions(releases, looks, wanted, cut=cut)
+        except NoGrid:
+            break
+        deltas = [_delta_above(one, epsilon) for one in both]
+        worst, found = both[int(np.argmax(deltas))], max(deltas)
+        if not 0 <= found <= 1:
             raise ArithmeticError(f"the PLD's deltas must lie in [0, 1], got {deltas}")
-        low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
-    except NoGrid:
+        before, value = value or 1.0, min(value or 1.0, found)
+        below = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
+        low = max(low or 0.0, below)
+        if not 0 < value < 0.9 * before or epsilon - low <= gap * epsilon:
+            break
+        releases = _releases(ledger, value / 10)  # with tails that are little beside it
+        moments = _moments(releases)
+    if value is None:
         value = 1.0
         with suppress(Unsupported, ArithmeticError):
             value = rdp.delta(ledger, epsilon=epsilon).delta
         return 0.0, value, BY_RDP
-    return _lower(ledger, value, gap, releases, low), value, METHOD
+    return _lower(ledger, value, gap, releases, low or 0.0), value, METHOD
+
+
+def _delta_above(direction: "_Direction", epsilon: float) -> float:
+    found = compose(direction.upper, direction.look).delta_above(epsilon)
+    if found < 1:
+        return found
+    return chernoff_delta(direction.upper, direction.look.saddle, epsilon)
 
 
 @dataclass(frozen=True)
