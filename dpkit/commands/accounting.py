@@ -17,6 +17,7 @@ from dpkit.common import checks
 from dpkit.common.show import Table, at_most, interval, short
 from dpkit.privacy import Guarantee, Release, as_drawn, groups
 from dpkit.privacy.best_of import best_of as choice
+from dpkit.privacy.risk import risk
 from dpkit.privacy.statement import is_upper_bound
 from dpkit.privacy.statement import statement as written
 
@@ -76,6 +77,12 @@ def epsilon(
     orders: Orders = None,
     statement: Annotated[
         bool, typer.Option(help="Print the sentence that a paper should carry.")
+    ] = False,
+    report: Annotated[
+        bool,
+        typer.Option(
+            help="Say what an attacker may reach, and the mu of Gaussian DP that covers the run."
+        ),
     ] = False,
     unit: Annotated[
         str, typer.Option(help="For --statement: what one record is.")
@@ -149,6 +156,10 @@ def epsilon(
 
       python -m dpkit epsilon ... --conversion classic
 
+    What an attacker may reach, and the mu of Gaussian DP that covers the run:
+
+      python -m dpkit epsilon ... --report
+
     For users of up to 4 records, and where the best of some 10 such runs was kept:
 
       python -m dpkit epsilon ... --accountant pld --group-size 4
@@ -180,6 +191,7 @@ def epsilon(
             "--adjacency": adjacency,
             "--orders": orders,
             "--statement": statement or None,
+            "--report": report or None,
             "--group-size": group_size,
             "--best-of": best_of,
             "--curve": curve or None,
@@ -227,13 +239,18 @@ def epsilon(
         result["statement"] = written(
             found, priced, unit=unit, sampling=sampling_used, tuning=tuning
         )
-    edge = pricing.edge(found)
+    if edge := pricing.edge(found):
+        result["note"] = edge
+    told = risk(priced) if report else None
+    if told is not None:
+        result["risk"] = told._asdict()
     if as_json:
-        print_json(result | ({"note": edge} if edge else {}))
+        print_json(result)
     elif statement:
         print(result["statement"])
     else:
-        print(_line(found) + (f"\nnote: {edge}" if edge else ""))
+        lines = [_line(found), edge and f"note: {edge}", told and f"{told}."]
+        print("\n".join(str(line) for line in lines if line))
 
 
 def noise(

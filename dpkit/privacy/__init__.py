@@ -31,6 +31,7 @@ from dpkit.privacy.mechanisms import (
     ZeroConcentratedDP,
 )
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
+from dpkit.privacy.risk import Risk, risk
 from dpkit.privacy.statement import statement
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Release",
     "Releases",
     "RenyiFilter",
+    "Risk",
     "SampledGaussian",
     "TruncatedPoissonGaussian",
     "Unsupported",
@@ -75,6 +77,7 @@ __all__ = [
     "parallel",
     "pld",
     "rdp",
+    "risk",
     "statement",
     "tradeoff",
 ]

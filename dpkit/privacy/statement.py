@@ -1,12 +1,19 @@
 """The privacy statement of a paper or a released model."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import isfinite
 
 from dpkit.common import __version__
 from dpkit.common.show import at_most, counted, short
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
-from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    Gaussian,
+    SampledGaussian,
+    Unsupported,
+    WithoutReplacementGaussian,
+)
+from dpkit.privacy.risk import risk
 from dpkit.privacy.sampling import Assuming
 
 WITHOUT_REPLACEMENT = "batches of a fixed size drawn without replacement"
@@ -32,7 +39,7 @@ def statement(
     tuning: str = "not charged",
     assume: Sequence[str] = (),
 ) -> str:
-    """State epsilon, delta, adjacency, unit, releases, accountant, version, sampling, tuning.
+    """State epsilon, delta, adjacency, unit, releases, accountant, version, sampling, tuning, risk.
 
     Args:
         guarantee: an accountant's, of `ledger`.
@@ -74,6 +81,9 @@ def statement(
     drawn = " and ".join(
         _KINDS[kind][-1] if kind in _KINDS else kind.__name__ for kind in kinds
     )
+    told = ""
+    with suppress(Unsupported, ArithmeticError):  # what pld prices has a certified risk
+        told = str(risk(ledger)) if done else ""
     assumed = "; ".join([*guarantee.assumptions, *assume])
     return (
         f"Training satisfies ({at_most(guarantee.epsilon)}, {short(guarantee.delta)})-differential "
@@ -81,7 +91,9 @@ def statement(
         f"{' and '.join(done) or 'no release'}, accounted by dpkit {__version__} "
         f"({guarantee.method}). "
         f"Sampling assumed: {drawn or 'none'}; sampling used: {sampling}. "
-        f"Tuning of hyperparameters: {tuning}." + (f" Assumed: {assumed}." if assumed else "")
+        f"Tuning of hyperparameters: {tuning}."
+        + (f" {told}." if told else "")
+        + (f" Assumed: {assumed}." if assumed else "")
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpkit.privacy.accountants import pld
 from dpkit.privacy.calibrate import Accountant
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Floats
@@ -33,6 +34,8 @@ def profile(
     ledger, asked = Ledger.of(ledger), np.asarray(epsilons, dtype=np.float64)
     if asked.ndim != 1:
         raise ValueError(f"epsilons must be a list of numbers, got shape {asked.shape}")
+    if accountant is pld.delta and not options:
+        return pld.profile(ledger, asked)
     found = np.array([accountant(ledger, epsilon=float(e), **options).delta for e in asked])
     if np.isnan(found).any():
         raise ArithmeticError("the accountant's delta is NaN at some epsilon")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpkit.common import checks
 from dpkit.privacy import numerics
@@ -27,15 +28,17 @@ from dpkit.privacy.accountants.pld.composed_loss import (
 from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, Cells, NoGrid, Real
 from dpkit.privacy.accountants.pld.saddle import Look, Moments, Seen
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
-from dpkit.privacy.mechanisms import Unsupported
+from dpkit.privacy.mechanisms import Floats, Unsupported
 from dpkit.privacy.mechanisms.base import LEAST_MASS
 
-__all__ = ["delta", "epsilon"]
+__all__ = ["delta", "epsilon", "profile"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
 COARSER = 4  # times the spacing, to prove that a direction costs less than the other
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
+REACHED = 12.0  # log of deltas that one composition proves well
+LEAST_DELTA = 1e-15  # of a profile, that is proven well
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
 LARGE = 10**6  # releases from which coefficients are summed one by one before an FFT is tried
 METHOD = "PLD by FFT, certified (lower, upper)"
@@ -245,6 +248,45 @@ def _delta_above(direction: "_Direction", epsilon: float) -> float:
     if found < 1:
         return found
     return chernoff_delta(direction.upper, direction.look.saddle, epsilon)
+
+
+@np.errstate(all="ignore")
+def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
+    """The deltas proven at each of `epsilons` >= 0: (len(epsilons),), in either direction.
+
+    A few compositions prove them all, so they are somewhat larger than `delta` proves each.
+
+    Raises: as `delta`.
+    """
+    ledger, asked = Ledger.of(ledger), np.asarray(epsilons, dtype=np.float64)
+    if not ((asked >= 0) & (asked < np.inf)).all() or asked.ndim != 1:
+        raise ValueError(f"epsilons must be a list of finite numbers >= 0, got {epsilons}")
+    releases, total = _releases(ledger, LEAST_DELTA), ledger.total
+    if not releases:
+        return np.zeros(asked.size)
+    if not _unbounded(releases) < 1 or total >= LARGE:
+        return np.array([_delta(ledger, float(one), GAP)[1] for one in asked])
+    moments = _moments(releases)
+    logs = np.array([[np.log(saddle.delta_at_most(m, e)) for e in asked] for m in moments])
+    most, left = logs.max(axis=0), np.ones(asked.size, dtype=bool)
+    order, found = np.argsort(asked), np.ones((2, asked.size))
+    anchors = [float(asked.min(initial=np.inf))]
+    while left.any():
+        group = left & (most > most[left].max() - REACHED)
+        left &= ~group
+        anchors.append(float(np.median(asked[group])))
+    for at in anchors if asked.size else ():
+        looks = [saddle.for_epsilon(one, at, total) for one in moments]
+        looks.sort(key=lambda look: look.saddle)
+        wanted = GAP * min(1 / looks[0].saddle, looks[0].deviation)
+        with suppress(NoGrid):
+            for one in _directions(releases, looks, wanted, cut=True):
+                proven = compose(one.upper, one.look).deltas_above(asked)
+                row = int(one.look.reverse)
+                found[row] = np.minimum(found[row], proven)
+    # what holds at an epsilon holds beyond it
+    found[:, order] = np.minimum.accumulate(found[:, order], axis=1)
+    return found.max(axis=0)
 
 
 @dataclass(frozen=True)

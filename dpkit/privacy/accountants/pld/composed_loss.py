@@ -119,17 +119,23 @@ class ComposedLoss(NamedTuple):
 
     def delta_above(self, epsilon: float) -> float:
         """A delta that this and its errors prove at epsilon, at most 1."""
+        return float(self.deltas_above(np.array([epsilon]))[0])
+
+    def deltas_above(self, epsilons: Floats) -> Floats:
+        """`delta_above` at each of the epsilons."""
         s, first, second, doubt = self._sums()
-        at = epsilon - self.blur
-        above = int(np.searchsorted(s, at))
-        if above == s.size or (above == 0 and s[0] > self.losses[0]):
-            return 1.0
-        more = doubt[above - 1] if above else doubt[0] * np.exp(self.tilt * (s[0] - at))
+        at = epsilons - self.blur
+        above = np.searchsorted(s, at)
+        beyond = (above == s.size) | ((above == 0) & bool(s[0] > self.losses[0]))
+        above = np.minimum(above, s.size - 1)
+        more = np.where(
+            above > 0, doubt[above - 1], doubt[0] * np.exp(self.tilt * (s[0] - at))
+        )
         found = first[above] - np.exp(at - s[above]) * second[above] + more
-        if not found > 0:
-            return 1.0
-        log_delta = min(np.log(found) + self.log_scale + self.factor, 0.0)
-        return float(min(np.exp(log_delta) + self.infinite, 1.0))
+        beyond |= ~(found > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_delta = np.minimum(np.log(found) + self.log_scale + self.factor, 0.0)
+        return np.where(beyond, 1.0, np.minimum(np.exp(log_delta) + self.infinite, 1.0))
 
     def _sums(self, *, near: bool = False) -> tuple[Floats, Floats, Floats, Floats]:
         """The nodes s; sums from each one on, of weights without and with exp(-s).
