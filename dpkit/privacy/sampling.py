@@ -117,8 +117,29 @@ class Assuming(PricedAsOne):
         return hides and PUBLIC_SIZE not in self.assumed
 
 
+class _Steps:
+    """Ways to draw batches whose steps have a price."""
+
+    def guarantee(
+        self: Sampling, *, noise_multiplier: float, public_size: int, steps: int, delta: float
+    ) -> Guarantee:
+        """The epsilon of a run, as a certified pair.
+
+        Args:
+            noise_multiplier: noise on a step's sum, over C.
+            public_size: declared size of the data.
+            steps: batches that were drawn, >= 0.
+            delta: in (0, 1).
+
+        Raises:
+            ValueError: the batch is larger than public_size, or a number is out of range.
+        """
+        step = mechanism(self, noise_multiplier=noise_multiplier, public_size=public_size)
+        return pld.epsilon([Release(step, steps)], delta=delta)
+
+
 @dataclass(frozen=True)
-class _Batches:
+class _Batches(_Steps):
     expected_batch_size: int
     adjacency: Adjacency = "add-remove"
     assumptions: tuple[str, ...] = ()
@@ -236,7 +257,7 @@ class ShuffledBatches(_Batches):
 
 
 @dataclass(frozen=True)
-class TruncatedPoisson:
+class TruncatedPoisson(_Steps):
     """Poisson batches of a fixed shape: of more than `most` records drawn a random `most` are kept.
 
     Fewer are padded with empty examples, which add nothing to a sum and cost nothing.
@@ -354,15 +375,6 @@ class BallsAndBins(_Batches):
 
         A pass that is only begun holds a record with the chance that its batch is among those that
         were drawn. The price is never above that of being told which batch that may be.
-
-        Args:
-            noise_multiplier: noise on a step's sum, over C.
-            public_size: declared size of the data, from which the number of batches follows.
-            steps: batches that were drawn, >= 0.
-            delta: in (0, 1).
-
-        Raises:
-            ValueError: the batch is larger than public_size, or a number is out of range.
         """
         sample_rate(self, public_size=public_size)  # checks the batch
         batches = public_size // self.expected_batch_size

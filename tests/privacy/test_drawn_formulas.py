@@ -147,7 +147,7 @@ def test_renyi_divergences_grow_and_are_bounds(noise: float, batches: int):
 )
 def test_an_epoch_costs_no_more_than_one_batch_of_it(noise: float, batches: int, delta: float):
     run = as_drawn.DrawnRun(noise, 1, batches, 3 * batches)
-    found = as_drawn.balls_and_bins(run, delta=delta)
+    found = run.guarantee("balls-and-bins", delta=delta)
     one = pld.epsilon([Release(Gaussian(noise), 3)], delta=delta)
     assert 0 <= found.lower <= found.epsilon <= one.epsilon
     assert one.epsilon < math.inf
@@ -205,12 +205,12 @@ def test_no_batches_cost_nothing_and_a_begun_pass_is_charged():
 
 def test_batches_that_are_large_enough_cost_what_poisson_batches_cost():
     run = as_drawn.DrawnRun(1.0, 256, 60_000, 10_000)
-    plain, padded = as_drawn.poisson(run, delta=1e-5), as_drawn.truncated(run, delta=1e-5)
+    plain, padded = (run.guarantee(way, delta=1e-5) for way in ("poisson", "truncated"))
     assert plain.epsilon <= padded.epsilon <= plain.epsilon * 1.002
     assert padded.lower <= plain.lower * 1.001
     size = as_drawn.largest_batch(run, delta=1e-5)
-    assert as_drawn.truncated(run, delta=1e-5, largest=size) == padded
-    tight = as_drawn.truncated(run, delta=1e-5, largest=300)
+    assert run.guarantee("truncated", delta=1e-5, largest=size) == padded
+    tight = run.guarantee("truncated", delta=1e-5, largest=300)
     assert plain.epsilon * 1.002 < tight.epsilon < math.inf
 
 
@@ -218,18 +218,20 @@ def test_batches_that_are_large_enough_cost_what_poisson_batches_cost():
 @pytest.mark.parametrize("noise", [0.8, 5.0, 60.0])
 def test_one_batch_a_pass_is_a_gaussian_each(noise: float, passes: int):
     """In closed form: the whole data in every batch, a record moved by 2C."""
-    found = as_drawn.shuffled(as_drawn.DrawnRun(noise, 50, 50, passes), delta=1e-5)
+    found = as_drawn.DrawnRun(noise, 50, 50, passes).guarantee("shuffled", delta=1e-5)
     exact = gdp.epsilon([Release(Gaussian(noise, "replace-one"), passes)], delta=1e-5).epsilon
     assert found.lower <= exact <= found.epsilon
     assert found.lower >= 0.999 * exact - 1e-3
 
 
-@pytest.mark.parametrize("way", [as_drawn.shuffled, as_drawn.balls_and_bins])
+@pytest.mark.parametrize("way", ["shuffled", "balls-and-bins"])
 def test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one(way):
-    one, begun, two = (way(as_drawn.DrawnRun(2.0, 10, 100, n), delta=1e-5) for n in (10, 14, 20))
+    none, one, begun, two = (
+        as_drawn.DrawnRun(2.0, 10, 100, n).guarantee(way, delta=1e-5) for n in (0, 10, 14, 20)
+    )
     assert one.epsilon < begun.epsilon <= two.epsilon * 1.001
     assert one.lower <= begun.lower * 1.001 <= two.lower * 1.002
-    assert way(as_drawn.DrawnRun(2.0, 10, 100, 0), delta=1e-5).epsilon == 0
+    assert none.epsilon == 0
 
 
 @pytest.mark.slow("a pair for batches that are cut which another kit contradicts")

@@ -121,7 +121,8 @@ def binned(records: Records, bins: int) -> Law:
 @pytest.mark.parametrize("target", [0.1, 0.01, 1e-4])
 @pytest.mark.parametrize(("n", "bins"), [(4, 1), (4, 2), (5, 2), (3, 3)])
 def test_balls_and_bins_of_small_data_sets(n, bins, noise, target):
-    found = as_drawn.balls_and_bins(as_drawn.DrawnRun(noise, 1, bins, bins), delta=target)
+    run = as_drawn.DrawnRun(noise, 1, bins, bins)
+    found = run.guarantee("balls-and-bins", delta=target)
     pairs = with_and_without(n, lambda records: binned(records, bins))
     check(pairs, noise, found.lower, found.epsilon, target)
 
@@ -164,7 +165,7 @@ def again(records: Records, batch: int) -> Law:
 @pytest.mark.parametrize("target", [0.1, 0.003])
 @pytest.mark.parametrize(("n", "batch"), [(2, 2), (3, 1), (3, 3), (5, 2), (6, 3)])
 def test_batches_with_replacement_of_small_data_sets(n, batch, noise, target):
-    found = as_drawn.with_replacement(as_drawn.DrawnRun(noise, batch, n, 1), delta=target)
+    found = as_drawn.DrawnRun(noise, batch, n, 1).guarantee("with-replacement", delta=target)
     pairs = with_and_without(n, lambda records: again(records, batch))
     check(pairs, noise, found.lower, found.epsilon, target)
     pairs = with_and_without(n + 1, lambda records: again(records, batch))
@@ -184,7 +185,7 @@ def test_two_epochs_and_two_steps_of_the_worst_pair_cost_what_is_proven(noise, t
     pairs = with_and_without(4, lambda records: product(*[cut(records, 0.5, 2)] * 2))
     check(pairs, noise, found.lower, found.epsilon, target)
     run = as_drawn.DrawnRun(2 * noise, 2, 3, 2)
-    found = as_drawn.with_replacement(run, delta=target)
+    found = run.guarantee("with-replacement", delta=target)
     pairs = with_and_without(3, lambda records: product(*[again(records, 2)] * 2))
     check(pairs, 2 * noise, found.lower, found.epsilon, target)
     found = ShuffledBatches(4, "replace-one").guarantee(

@@ -109,7 +109,7 @@ def unpriced(_):
 
 
 def drawn(way):
-    return way(as_drawn.DrawnRun(1.0, 101, 100, 1), delta=1e-5)
+    return as_drawn.DrawnRun(1.0, 101, 100, 1).guarantee(way, delta=1e-5)
 
 
 def failed(ledger, epsilon):
@@ -247,7 +247,7 @@ BATCHES = [
     (lambda: passes(2, 1e-5), "expected_batch_size must be <= public_size"),
     *(
         (lambda way=way: drawn(way), "expected_batch_size must be <= public_size")
-        for way in (as_drawn.poisson, as_drawn.fixed, as_drawn.shuffled, as_drawn.balls_and_bins)
+        for way in as_drawn.WAYS
     ),
     (lambda: shuffled(assume=("poisson",)), "assume must be one of shuffled batches priced as P"),
     (lambda: shuffled(assume=SHUFFLED_AS_POISSON), "assume must be a tuple"),

@@ -64,7 +64,7 @@ def test_the_example_in_lots_of_a_fixed_size():
     found = BY_ID["theorem-1-example-certified"].compute()
     assert pld.epsilon(recomputed.EXAMPLE, delta=1e-5).lower < found
     assert found < rdp.epsilon(recomputed.FIXED_SIZE, delta=1e-5).epsilon
-    pair = as_drawn.fixed(as_drawn.DrawnRun(0.9, 600, 60_000, 1_800), delta=1e-5)
+    pair = as_drawn.DrawnRun(0.9, 600, 60_000, 1_800).guarantee("fixed", delta=1e-5)
     said = interval(pair.lower, pair.epsilon, 3).replace(" to ", " and ")
     assert f"between {said}" in BY_ID["theorem-1-example-certified"].explanation
 

@@ -65,7 +65,7 @@ def test_what_is_said_of_a_replaced_record():
     assert f"{claims.epsilon(ledger):.1f} by the theorem" in claim.explanation
     assert pair.lower < claim.compute() < pair.epsilon < rdp.epsilon(ledger, delta=1e-5).epsilon
     run = as_drawn.DrawnRun(1.0, 128, PUBLIC_SIZE, 40 * (PUBLIC_SIZE // 128))
-    pair = as_drawn.shuffled(run, delta=1e-5)
+    pair = run.guarantee("shuffled", delta=1e-5)
     said = f"between {at_least(pair.lower, 3)} and {at_most(pair.epsilon)}"
     assert said in BY_ID["shuffled-against-poisson"].explanation
 
