@@ -146,30 +146,21 @@ class BestOf:
             return np.zeros_like(alpha)
         one, mean, eta = self.ledger.rdp(alpha), self.runs.mean, self.runs.shape
         if eta == math.inf:
-            lost = mean * np.array([self._delta(math.log1p(1 / (a - 1))) for a in alpha])
+            lost = mean * self._deltas(np.log1p(1 / (alpha - 1)))
             chosen = np.logaddexp(math.log(mean) + (alpha - 1) * (one + lost), -mean)
             return chosen / (alpha - 1)
         told = (1 - 1 / rdp.ORDERS) * self._known - math.log(self.runs.gamma) / rdp.ORDERS
         return one + (1 + eta) * float(told.min()) + math.log(mean) / (alpha - 1)
 
-    def _delta(self, epsilon: float) -> float:
-        """One run's delta at an epsilon: by chords of the certified curve, or by Renyi DP."""
-        if self._curve is not None:  # convex in e^epsilon, and it falls
-            return float(np.interp(math.exp(min(epsilon, 700.0)), *self._curve))
-        finite = np.isfinite(self._known)
-        convert = conversions.named("improved").delta
-        found = convert(rdp.ORDERS[finite], self._known[finite], epsilon)
-        return float(np.min(found, initial=1.0))
-
-    @cached_property
-    def _curve(self) -> tuple[Floats, Floats] | None:
-        """(e^epsilon, delta) of one run; None where its mechanisms have no certified curve."""
-        nodes = [0.0, *np.geomspace(1e-3, 7.0, 40)]
+    def _deltas(self, epsilons: Floats) -> Floats:
+        """One run's delta at each epsilon, certified, or else by Renyi DP."""
         try:
-            deltas = [pld.delta(self.ledger, epsilon=one).delta for one in nodes]
+            return pld.profile(self.ledger, epsilons)
         except Unsupported:
-            return None
-        return np.exp(nodes), np.array(deltas)
+            finite = np.isfinite(self._known)
+            convert = conversions.named("improved").delta
+            found = [convert(rdp.ORDERS[finite], self._known[finite], e) for e in epsilons]
+            return np.array([np.min(one, initial=1.0) for one in found])
 
     profile = unknown("the best of several runs has no known profile; use accountant rdp")
     privacy_loss = unknown(

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpkit.common import checks
 from dpkit.privacy import numerics
-from dpkit.privacy.accountants import gdp, pld, rdp
+from dpkit.privacy.accountants import gdp, rdp
 from dpkit.privacy.ledger import MOST_RELEASES, Guarantee, Release
 from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian
 
@@ -92,18 +92,12 @@ def noise_multiplier(
 
 
 def gaussian_noise_multiplier(target_epsilon: float, *, delta: float) -> float:
-    """The least noise multiplier of one Gaussian release, certified by the PLD accountant.
+    """The least noise multiplier of one Gaussian release, which Gaussian DP prices exactly.
 
     Raises: as `noise_multiplier`.
     """
-    return noise_multiplier(
-        target_epsilon,
-        sample_rate=1,
-        steps=1,
-        delta=delta,
-        accountant=pld.epsilon,
-        mechanism=Gaussian,
-    )
+    of = {"sample_rate": 1, "steps": 1, "delta": delta, "mechanism": Gaussian}
+    return noise_multiplier(target_epsilon, accountant=gdp.epsilon, tolerance=1e-10, **of)
 
 
 def sample_rate(

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from math import isfinite
 
-from dpkit.common import __version__
+from dpkit.common import __version__, checks
 from dpkit.common.show import at_most, counted, short
+from dpkit.privacy.accountants import pld, rdp
+from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import (
     Gaussian,
@@ -94,6 +96,24 @@ def statement(
         f"Tuning of hyperparameters: {tuning}."
         + (f" {told}." if told else "")
         + (f" Assumed: {assumed}." if assumed else "")
+    )
+
+
+def tuning(ledger: Releases, *, delta: float, tried: int) -> str:
+    """What it cost to choose among `tried` runs, each of this ledger: `statement`'s `tuning`.
+
+    Raises:
+        ValueError: tried is not an integer >= 1, or as `pld.epsilon`.
+    """
+    ledger, tried = Ledger.of(ledger), checks.whole(1, tried=tried)
+    if tried == 1:
+        return "no other settings were tried on these records"
+    every = pld.epsilon([Release(one, tried * n) for one, n in ledger.releases], delta=delta)
+    best = rdp.epsilon(best_of(ledger, mean=tried), delta=delta)
+    return (
+        f"{tried} settings were tried on these records, at this price each; all runs together cost "
+        f"epsilon {at_most(every.epsilon)}; the best of a random number of them (mean {tried}, drawn "
+        f"beforehand and secret), alone released, would have cost {at_most(best.epsilon)}"
     )
 
 

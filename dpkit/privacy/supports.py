@@ -6,41 +6,19 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dpkit.common import checks
+from dpkit.privacy import mechanisms, sampling
 from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Release, parallel
 from dpkit.privacy.mechanisms import (
     Adjacency,
-    ApproximateDP,
-    BallsAndBinsGaussian,
-    DiagonalGaussian,
-    DiscreteGaussian,
-    ExponentialMechanism,
-    Gaussian,
-    GroupedGaussian,
-    Laplace,
     Mechanism,
     NoGuarantee,
-    PoissonSampled,
-    RandomizedResponse,
     SampledGaussian,
-    TruncatedPoissonGaussian,
     Unsupported,
-    WithoutReplacementGaussian,
-    ZeroConcentratedDP,
 )
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
-from dpkit.privacy.sampling import (
-    SHUFFLED_AS_POISSON,
-    BallsAndBins,
-    FixedSizeBatches,
-    PoissonSampling,
-    Sampling,
-    ShuffledBatches,
-    TruncatedPoisson,
-    WithReplacement,
-    mechanism,
-)
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, ShuffledBatches
 
 DELTA = 1e-5
 COUNT = 2  # releases: enough to ask for composition
@@ -126,9 +104,9 @@ def _under(example: Any, adjacency: Adjacency) -> Any:
         raise Unsupported(str(error)) from None
 
 
-def _drawn(sampling: Sampling, assume: tuple[str, ...], adjacency: Adjacency) -> Mechanism:
-    one = _under(sampling, adjacency)
-    return mechanism(one, noise_multiplier=2.0, public_size=50, assume=assume)
+def _drawn(way: sampling.Sampling, assume: tuple[str, ...], adjacency: Adjacency) -> Mechanism:
+    one = _under(way, adjacency)
+    return sampling.mechanism(one, noise_multiplier=2.0, public_size=50, assume=assume)
 
 
 def _steps(adjacency: Adjacency) -> list[Release]:
@@ -136,29 +114,29 @@ def _steps(adjacency: Adjacency) -> list[Release]:
 
 
 _MECHANISMS = (
-    Gaussian(2.0),
+    mechanisms.Gaussian(2.0),
     SampledGaussian(2.0, 0.1),
-    WithoutReplacementGaussian(2.0, 0.1),
-    TruncatedPoissonGaussian(2.0, 0.1, 8, 50),
-    BallsAndBinsGaussian(2.0, 10),
+    mechanisms.WithoutReplacementGaussian(2.0, 0.1),
+    mechanisms.TruncatedPoissonGaussian(2.0, 0.1, 8, 50),
+    mechanisms.BallsAndBinsGaussian(2.0, 10),
     GroupSampledGaussian(2.0, 0.1, 3),
-    DiagonalGaussian((2.0, 3.0)),
-    GroupedGaussian(2.0, 4, 0.1),
-    DiscreteGaussian(2.0),
-    Laplace(2.0),
-    RandomizedResponse(1.0),
-    ExponentialMechanism(1.0),
-    PoissonSampled(Laplace(2.0), 0.1),
-    ApproximateDP(1.0, 1e-6),
-    ZeroConcentratedDP(0.1),
+    mechanisms.DiagonalGaussian((2.0, 3.0)),
+    mechanisms.GroupedGaussian(2.0, 4, 0.1),
+    mechanisms.DiscreteGaussian(2.0),
+    mechanisms.Laplace(2.0),
+    mechanisms.RandomizedResponse(1.0),
+    mechanisms.ExponentialMechanism(1.0),
+    mechanisms.PoissonSampled(mechanisms.Laplace(2.0), 0.1),
+    mechanisms.ApproximateDP(1.0, 1e-6),
+    mechanisms.ZeroConcentratedDP(0.1),
     NoGuarantee("its noise protects nothing"),
 )
 _SAMPLINGS = (
-    PoissonSampling(5),
-    TruncatedPoisson(5, 8),
-    FixedSizeBatches(5),
-    WithReplacement(5),
-    BallsAndBins(5),
+    sampling.PoissonSampling(5),
+    sampling.TruncatedPoisson(5, 8),
+    sampling.FixedSizeBatches(5),
+    sampling.WithReplacement(5),
+    sampling.BallsAndBins(5),
     ShuffledBatches(5),
 )
 

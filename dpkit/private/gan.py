@@ -295,11 +295,12 @@ class PrivateGan(BaseEstimator):
         """The certified bound on all that `fit` released."""
         return self._fitted().plan_.guarantee()
 
-    def statement(self, *, unit: str = "one training example") -> str:
-        """The sentences that a paper should carry; `unit`: what one record is."""
-        return statement.statement(
-            self._fitted().plan_, unit=unit, classes=self.settings_["classes"]
-        )
+    def statement(
+        self, *, unit: str = "one training example", tried: int | None = None
+    ) -> str:
+        """The sentences that a paper should carry; unit and tried as of `Priced.statement`."""
+        plan, classes = self._fitted().plan_, self.settings_["classes"]
+        return statement.statement(plan, unit=unit, classes=classes, tried=tried)
 
     def save(self, path: str | Path, *, unit: str = "one training example") -> None:
         """Write the released generator with its statement and price, to be published.

@@ -148,9 +148,14 @@ class PrivateImages(Priced):
         return made if jitter is None else jitter(made, rng=rng)
 
     def statement(
-        self, *, unit: str = "one labelled image", jitter: Jitter | None = None
+        self,
+        *,
+        unit: str = "one labelled image",
+        tried: int | None = None,
+        jitter: Jitter | None = None,
     ) -> str:
         """As `Priced.statement`; `jitter`: as what is published was sampled."""
         price = self._fitted()._price
         moved = "" if jitter is None else ", then turned, shifted and enlarged at random"
-        return price.statement(unit=unit, more=f"Post-processing: {self._after}{moved}.")
+        done = f"Post-processing: {self._after}{moved}."
+        return price.statement(unit=unit, more=done, tried=tried)

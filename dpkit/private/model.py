@@ -383,7 +383,11 @@ class Private:
         return self.plan.guarantee(None if planned else self.steps_done)
 
     def statement(
-        self, *, unit: str = "one training example", stopped_by: str | None = None
+        self,
+        *,
+        unit: str = "one training example",
+        stopped_by: str | None = None,
+        tried: int | None = None,
     ) -> str:
         """The sentences that a paper should carry, of the whole plan.
 
@@ -394,6 +398,8 @@ class Private:
             stopped_by: "released values", where these (the network's weights, or scores of it on
                 public data) or public numbers alone decided how many steps ran: then that is said.
                 None: it is not, as it may tell of records.
+            tried: with how many settings, these included, the records were trained on: then the
+                statement says what all of them cost. None: it does not.
         """
         if stopped_by is not None:
             checks.one_of(("released values",), stopped_by=stopped_by)
@@ -412,7 +418,11 @@ class Private:
                 f"of {self.plan.steps} steps; the price is that of all."
             )
         return statement(
-            self.plan, unit=unit, ended=ended, assume=[CHANGED] * self._weights.changed
+            self.plan,
+            unit=unit,
+            ended=ended,
+            assume=[CHANGED] * self._weights.changed,
+            tried=tried,
         )
 
     def save(

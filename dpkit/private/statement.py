@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import statement as sentence
+from dpkit.privacy.statement import tuning
 from dpkit.private.plan import Plan
 
 ALL_RECORDS = "none (all records)"  # are in the release
@@ -34,6 +35,7 @@ def statement(
     classes: int | None = None,
     ended: str = "",
     assume: Sequence[str] = (),
+    tried: int | None = None,
 ) -> str:
     """Epsilon, delta, adjacency, unit, method and sampling, and what else is assumed.
 
@@ -43,6 +45,7 @@ def statement(
         classes: number of labels, which is taken as public; None without labels.
         ended: a sentence on where the run ended, if it may end early.
         assume: what else is assumed: a phrase each.
+        tried: runs of which this is one; None: not said.
     """
     assumed = [INDEPENDENT, *assume]
     if not plan.declared:
@@ -54,7 +57,7 @@ def statement(
         sampling = f"{ALL_RECORDS} and Poisson"
         assumed.append("the bounds low and high of the features are public")
     price = Price(plan.ledger(), plan.guarantee(), sampling, tuple(assumed), plan.seeded)
-    return price.statement(unit=unit, more=ended)
+    return price.statement(unit=unit, more=ended, tried=tried)
 
 
 def counted(records: int) -> str:
@@ -77,11 +80,14 @@ class Price:
     assumed: tuple[str, ...]
     seeded: bool
 
-    def statement(self, *, unit: str, more: str = "") -> str:
+    def statement(self, *, unit: str, more: str = "", tried: int | None = None) -> str:
         """As `Priced.statement`; `more`: a sentence on what was done besides, or nothing."""
-        words = sentence(
-            self.guarantee, self.ledger, unit=unit, sampling=self.sampling, assume=self.assumed
-        )
+        chosen = {}
+        if tried is not None:
+            own = tuning(self.ledger, delta=self.guarantee.delta, tried=tried)
+            chosen = {"tuning": own}
+        said = {"unit": unit, "sampling": self.sampling, "assume": self.assumed, **chosen}
+        words = sentence(self.guarantee, self.ledger, **said)
         return " ".join(part for part in (words, more, SEEDED if self.seeded else "") if part)
 
 
@@ -95,15 +101,17 @@ class Priced(BaseEstimator):
         """The certified bound on all that `fit` released."""
         return self._fitted()._price.guarantee
 
-    def statement(self, *, unit: str = "one labelled image") -> str:
+    def statement(self, *, unit: str = "one labelled image", tried: int | None = None) -> str:
         """The sentences that a paper should carry.
 
         What they assume, and what the kit cannot see, is in docs/limits.md.
 
         Args:
             unit: of privacy: what one record is.
+            tried: with how many settings, these included, such a model was fitted to these records:
+                then the statement says what all of them cost. None: it does not.
         """
-        return self._fitted()._price.statement(unit=unit)
+        return self._fitted()._price.statement(unit=unit, tried=tried)
 
     def _priced(
         self,

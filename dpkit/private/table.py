@@ -337,9 +337,11 @@ class PrivateTable(Priced):
         model, rng = self._fitted().model_, generator(reproducible_seed, stream=1)
         return self._schema.frame(model.sample(checks.whole(n=n), rng=rng), rng)
 
-    def statement(self, *, unit: str = "one row of the table") -> str:
-        """The sentences that a paper should carry; `unit`: what one record is."""
-        return super().statement(unit=unit)
+    def statement(
+        self, *, unit: str = "one row of the table", tried: int | None = None
+    ) -> str:
+        """As `Priced.statement`."""
+        return super().statement(unit=unit, tried=tried)
 
 
 def _checksum(frame: "pd.DataFrame") -> str:

@@ -13,16 +13,7 @@ import torch
 from torch import Tensor
 
 from dpkit.common import checks
-from dpkit.privacy.sampling import (
-    BallsAndBins,
-    FixedSizeBatches,
-    PoissonSampling,
-    Sampling,
-    ShuffledBatches,
-    TruncatedPoisson,
-    WithReplacement,
-    sample_rate,
-)
+from dpkit.privacy import sampling as ways
 from dpkit.training.device import draws_put_back
 from dpkit.training.gradients.independence import (
     Extent,
@@ -39,14 +30,8 @@ PUBLIC = (
     "let it read those rows alone (and copies of public ones), and standardise by public numbers "
     "(dpkit.private.Standardised) or by what the budget covers (NoisyStandardised)"
 )
-KNOWN = (
-    PoissonSampling,
-    TruncatedPoisson,
-    BallsAndBins,
-    ShuffledBatches,
-    FixedSizeBatches,
-    WithReplacement,
-)
+PERMUTED = (ways.ShuffledBatches, ways.FixedSizeBatches)
+OF_PUBLIC_SIZE = (ways.TruncatedPoisson, ways.WithReplacement, *PERMUTED)
 _TAKEN = (torch.float32, torch.float64, torch.int32, torch.int64)  # by networks as they are
 
 
@@ -203,7 +188,7 @@ def _check_alike(data: Data, device: torch.device) -> None:
 
 
 def batches(
-    sampling: Sampling, *, size: int, public_size: int, rng: torch.Generator
+    sampling: ways.Sampling, *, size: int, public_size: int, rng: torch.Generator
 ) -> Iterator[Tensor]:
     """Indices of one batch after another, without end.
 
@@ -222,26 +207,30 @@ def batches(
         ValueError: a batch is larger than the data set, or what is drawn asks for a public number
             of records, and there are not public_size.
     """
-    if not isinstance(sampling, KNOWN):
+    kind = type(sampling)
+    if kind not in (ways.PoissonSampling, ways.BallsAndBins, *OF_PUBLIC_SIZE):
         raise TypeError(f"sampling has no batches here, got {sampling!r}; use PoissonSampling")
-    rate, batch = sample_rate(sampling, public_size=public_size), sampling.expected_batch_size
-    if isinstance(sampling, PoissonSampling):
+    rate, batch = (
+        ways.sample_rate(sampling, public_size=public_size),
+        sampling.expected_batch_size,
+    )
+    if kind is ways.PoissonSampling:
         return _poisson(rate, size, rng)
-    if isinstance(sampling, BallsAndBins):
+    if kind is ways.BallsAndBins:
         return _thrown(public_size // batch, size, rng)
     # of another size, records are met more often than is priced
     if size != public_size:
         raise ValueError(
-            f"batches by {type(sampling).__name__} are drawn from public_size records, got "
-            f"{public_size} and {size} records: their number is public there; declare it, or use "
-            "PoissonSampling"
+            f"batches by {kind.__name__} are drawn from public_size records, got {public_size} and "
+            f"{size} records: their number is public there; declare it, or use PoissonSampling"
         )
-    if isinstance(sampling, TruncatedPoisson):
+    if isinstance(sampling, ways.TruncatedPoisson):
         return _cut(sampling.most, rate, size, rng)
-    if isinstance(sampling, WithReplacement):
+    if kind is ways.WithReplacement:
         return _again(batch, size, rng)
-    shuffled = isinstance(sampling, ShuffledBatches)
-    return _permuted(batch, size, rng, last=size - batch if shuffled else 0)
+    return _permuted(
+        batch, size, rng, last=size - batch if kind is ways.ShuffledBatches else 0
+    )
 
 
 def _uniform(size: int, rng: torch.Generator) -> Tensor:

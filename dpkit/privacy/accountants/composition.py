@@ -36,18 +36,20 @@ ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
 def basic(ledger: Releases, *, delta: float) -> Guarantee:
     """The sum of each release's epsilon at its share of `delta`.
 
-    Releases of pure DP take no share; each of the others takes the same.
+    Releases of pure DP take no share; each of the others takes the same. At delta 0 pure DP alone
+    has a finite epsilon, and no accountant proves less.
 
     Args:
         ledger: releases under one adjacency, whose mechanisms know their profile.
-        delta: in (0, 1).
+        delta: in [0, 1).
 
     Raises:
-        ValueError: delta is not in (0, 1), a count is not an integer >= 0, or adjacencies are
+        ValueError: delta is not in [0, 1), a count is not an integer >= 0, or adjacencies are
             mixed.
         Unsupported: a mechanism's profile is not known.
     """
-    ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
+    ledger = Ledger.of(ledger)
+    delta = checks.between(0, 1, delta=delta) if delta != 0 else 0.0
     epsilons, counts = _at(_parts(ledger), delta)
     return ledger.guarantee(epsilon=float(counts @ epsilons), delta=delta, method=BASIC)
 
@@ -110,7 +112,9 @@ def _at(parts: list[_Part], spent: float) -> tuple[Floats, Floats]:
     shares = sum(part.count for part in parts if part.pure == math.inf)
     each = spent / shares * ROUNDED_DOWN if shares else 0.0
     epsilons = [
-        part.pure if part.pure < math.inf else _least_epsilon(part.mechanism, each)
+        part.pure
+        if part.pure < math.inf or each == 0
+        else _least_epsilon(part.mechanism, each)
         for part in parts
     ]
     return np.array(epsilons), np.array([float(part.count) for part in parts])

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from dpkit.common import checks
 from dpkit.privacy import numerics
-from dpkit.privacy.accountants import rdp
+from dpkit.privacy.accountants import composition, rdp
 from dpkit.privacy.accountants.pld import large, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import (
     Grids,
@@ -58,17 +58,19 @@ def epsilon(ledger: Releases, *, delta: float, gap: float = GAP) -> Guarantee:
 
     Args:
         ledger: releases under one adjacency, whose mechanisms know their privacy loss.
-        delta: in (0, 1).
+        delta: in (0, 1), or 0 for pure DP.
         gap: target of (upper - lower) / upper; a pair that misses it is wider, but still valid.
 
     Raises:
-        ValueError: delta or gap is not in (0, 1), a count is not an integer >= 0, adjacencies
+        ValueError: delta or gap is out of range, a count is not an integer >= 0, adjacencies
             are mixed, or there are more than 4,096 different mechanisms.
         Unsupported: a mechanism's privacy loss is not known.
         ArithmeticError: a bound came out as NaN.
     """
-    ledger = Ledger.of(ledger)
-    delta, gap = checks.between(0, 1, delta=delta, gap=gap)
+    ledger, gap = Ledger.of(ledger), checks.between(0, 1, gap=gap)
+    if delta == 0:
+        return composition.basic(ledger, delta=0)
+    delta = checks.between(0, 1, delta=delta)
     low, high, method = _epsilon(ledger, delta, gap)
     return ledger.guarantee(epsilon=high, delta=delta, lower=low, method=method)
 
