@@ -112,8 +112,8 @@ def tuning(ledger: Releases, *, delta: float, tried: int) -> str:
     best = rdp.epsilon(best_of(ledger, mean=tried), delta=delta)
     return (
         f"{tried} settings were tried on these records, at this price each; all runs together cost "
-        f"epsilon {at_most(every.epsilon)}; the best of a random number of them (mean {tried}, drawn "
-        f"beforehand and secret), alone released, would have cost {at_most(best.epsilon)}"
+        f"epsilon {at_most(every.epsilon)}; the best of a random number of them (mean {tried}, "
+        f"drawn beforehand and secret), alone released, would cost {at_most(best.epsilon)}"
     )
 
 
