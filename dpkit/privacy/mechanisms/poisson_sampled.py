@@ -90,7 +90,8 @@ def amplified(mechanism: Mechanism, eps: Floats, q: float) -> Floats:
     Q - e^eps R = (1 - e^eps (1 - q)) Q - e^eps q P (Balle, Barthe, Gaboardi 2018, Thm 2).
     """
     removed = q * mechanism.profile(tilt(eps, q))[0]
-    back = np.where(eps < -np.log1p(-q), -tilt(-eps, q), np.inf)
+    with np.errstate(divide="ignore"):  # at q = 1 all losses are met
+        back = np.where(eps < -np.log1p(-q), -tilt(-eps, q), np.inf)
     # 1 - e^eps (1 - q) = q e^(eps - back)
     added = q * np.exp(eps - back) * mechanism.profile(back)[1]
     return np.stack([removed, added])

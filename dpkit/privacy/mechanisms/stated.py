@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit.common import checks
@@ -14,6 +15,7 @@ from dpkit.privacy.mechanisms.base import (
     Unsupported,
     as_epsilons,
     as_orders,
+    from_atoms,
     unknown,
 )
 from dpkit.privacy.mechanisms.pure import RandomizedResponse
@@ -62,6 +64,8 @@ class ApproximateDP:
     def privacy_loss(self) -> PrivacyLoss:
         """Randomized response's, and delta at an infinite loss in either direction."""
         answer = self._answer.privacy_loss()
+        if self.epsilon == 0:
+            answer = from_atoms(np.zeros(1), np.ones(1), (0.0, 1.0))
 
         def masses(edges: Floats) -> Floats:
             found = (1 - self.delta) * answer.masses(edges)

@@ -124,6 +124,8 @@ class ComposedLoss(NamedTuple):
     def deltas_above(self, epsilons: Floats) -> Floats:
         """`delta_above` at each of the epsilons."""
         s, first, second, doubt = self._sums()
+        if not s.size:
+            return np.ones(epsilons.size)
         at = epsilons - self.blur
         above = np.searchsorted(s, at)
         beyond = (above == s.size) | ((above == 0) & bool(s[0] > self.losses[0]))
@@ -213,7 +215,8 @@ def _log_bound(parts: Parts, tilt: float) -> float:
 
 def infinite_mass(parts: Parts) -> float:
     """The probability, at most, that some release has an infinite loss."""
-    return _total((count, part.infinite) for part, count in parts)
+    none = _total((count, np.log1p(-np.float64(part.infinite))) for part, count in parts)
+    return float(-np.expm1(none) * (1 + 8 * UNIT))
 
 
 def compose(parts: Grids, look: Look) -> ComposedLoss:
