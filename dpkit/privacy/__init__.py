@@ -28,6 +28,7 @@ from dpkit.privacy.mechanisms import (
     TruncatedPoissonGaussian,
     Unsupported,
     WithoutReplacementGaussian,
+    WithReplacementGaussian,
     ZeroConcentratedDP,
 )
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
@@ -60,6 +61,7 @@ __all__ = [
     "SampledGaussian",
     "TruncatedPoissonGaussian",
     "Unsupported",
+    "WithReplacementGaussian",
     "WithoutReplacementGaussian",
     "ZeroConcentratedDP",
     "as_drawn",

@@ -19,7 +19,7 @@ from dpkit.privacy.mechanisms import Floats, gaussian
 NODES = 256  # epsilons at which delta is proven
 FALSE_ALARMS = (0.01, 0.001)
 ALPHAS = ndtr(np.linspace(-9, 9, 1801))  # false alarms at which curves are compared
-ROUNDED_UP = 1 + 1e-9
+ROUNDED_UP = 1 + 1e-6
 
 
 class Risk(NamedTuple):
@@ -71,7 +71,7 @@ def risk(ledger: Releases, *, tail: float = 1e-10) -> Risk:
     deltas[-1] = min(deltas[-1], tail)
     mu = _mu(*_hull(epsilons, np.maximum(deltas - tail, 0.0)))
     errors = tradeoff.from_profile(epsilons, deltas, ALPHAS)
-    power = 1 - tradeoff.from_profile(epsilons, deltas, FALSE_ALARMS)
+    power = 1 - tradeoff.from_profile(epsilons, deltas, FALSE_ALARMS) * (1 - 1e-12)
     middle = tradeoff.from_profile(epsilons, deltas, (ALPHAS[1:] + ALPHAS[:-1]) / 2)
     return Risk(
         mu,
@@ -80,7 +80,7 @@ def risk(ledger: Releases, *, tail: float = 1e-10) -> Risk:
         dict(zip(FALSE_ALARMS, power.tolist(), strict=True)),
         float(deltas[0]),
         # a convex curve has at least its middles' area
-        float(1 - (np.diff(ALPHAS) * middle).sum()),
+        float(1 - (np.diff(ALPHAS) * middle).sum() * (1 - 1e-12)),
     )
 
 

@@ -18,17 +18,16 @@ from dpkit.privacy.mechanisms import (
     TruncatedPoissonGaussian,
     Unsupported,
     WithoutReplacementGaussian,
+    WithReplacementGaussian,
 )
 from dpkit.privacy.mechanisms.base import PricedAsOne
-from dpkit.privacy.mechanisms.sampled_gaussian import LARGEST_GROUP, GroupSampledGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import LARGEST_GROUP
 
 # What a caller may assume of a run where no accountant prices what it does.
 SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"
 PUBLIC_SIZE = "the number of records is public and the same in both data sets"
 ZERO_OUT = "a record that leaves is replaced by an empty one, in its place (zero-out)"
-MET_AGAIN = (
-    "batches are drawn with replacement: a record may be met more than once, and counts so"
-)
+
 ASSUMPTIONS: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
 
 
@@ -331,18 +330,9 @@ class WithReplacement(_Batches):
     def release(
         self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
     ) -> Mechanism:
-        """The price of a group of as many records as draws, each of which moves the sum by 2C.
-
-        A draw meets the record with chance 1 / public_size, in place of another (proof.md, K).
-        """
-        batch, noise = (
-            self.expected_batch_size,
-            checks.positive(noise_multiplier=noise_multiplier),
-        )
-        return Assuming(
-            GroupSampledGaussian(noise / 2, sample_rate / batch, batch),
-            (MET_AGAIN, PUBLIC_SIZE),
-        )
+        """A WithReplacementGaussian; at least 2 records are needed."""
+        batch = self.expected_batch_size
+        return WithReplacementGaussian(noise_multiplier, batch, round(batch / sample_rate))
 
 
 @dataclass(frozen=True)

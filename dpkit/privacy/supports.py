@@ -117,6 +117,7 @@ _MECHANISMS = (
     mechanisms.Gaussian(2.0),
     SampledGaussian(2.0, 0.1),
     mechanisms.WithoutReplacementGaussian(2.0, 0.1),
+    mechanisms.WithReplacementGaussian(4.0, 5, 50),
     mechanisms.TruncatedPoissonGaussian(2.0, 0.1, 8, 50),
     mechanisms.BallsAndBinsGaussian(2.0, 10),
     GroupSampledGaussian(2.0, 0.1, 3),

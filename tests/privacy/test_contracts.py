@@ -22,6 +22,7 @@ from dpkit.privacy.mechanisms.pure import ExponentialMechanism, Laplace, Randomi
 from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupSampledGaussian
 from dpkit.privacy.mechanisms.stated import ApproximateDP, ZeroConcentratedDP
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
+from dpkit.privacy.mechanisms.with_replacement import WithReplacementGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import Assuming
 
@@ -124,6 +125,7 @@ CASES = [
     Case(BallsAndBinsGaussian(1.1, 3, 0.5), BallsAndBinsGaussian(1.1, 3, 0.4)),
     Case(*(TruncatedPoissonGaussian(noise, 0.2, 6, 20) for noise in (1.1, 1.2))),
     Case(*(TruncatedPoissonGaussian(noise, 0.2, 6, 20, REPLACE) for noise in (1.1, 1.2))),
+    Case(*(WithReplacementGaussian(noise, 3, 8) for noise in (2.2, 2.4))),
     Case(ExponentialMechanism(1.2), ExponentialMechanism(1.1)),
     Case(ApproximateDP(1.2, 0), ApproximateDP(1.1, 0), answers(1.2, 0)),
     Case(ZeroConcentratedDP(0.3), ZeroConcentratedDP(0.2)),
@@ -138,7 +140,7 @@ CASES = [
 UNLIKE = (BallsAndBinsGaussian, ExponentialMechanism)
 RDP_IS_A_BOUND = (WithoutReplacementGaussian, TruncatedPoissonGaussian, *UNLIKE)
 STATED = (ApproximateDP, ZeroConcentratedDP)
-NO_RDP = (GroupSampledGaussian, PoissonSampled)
+NO_RDP = (GroupSampledGaussian, PoissonSampled, WithReplacementGaussian)
 NO_MU = (*RDP_IS_A_BOUND, *NO_RDP, *STATED, DiscreteGaussian, ExponentialMechanism)
 UNKNOWN = {
     *((kind, "gaussian_dp") for kind in NO_MU),

@@ -47,7 +47,13 @@ def test_it_has_every_mechanism_and_way_to_draw_batches(asked):
 
 
 STEPLESS = ("ShuffledBatches", "BallsAndBins")
-ADD_REMOVE = ("BallsAndBinsGaussian", "GroupSampledGaussian", "PoissonSampled", "WithReplacement")
+ADD_REMOVE = (
+    "WithReplacementGaussian",
+    "BallsAndBinsGaussian",
+    "GroupSampledGaussian",
+    "PoissonSampled",
+    "WithReplacement",
+)
 
 
 def test_the_examples_are_what_their_names_say():

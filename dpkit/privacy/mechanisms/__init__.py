@@ -32,6 +32,7 @@ from dpkit.privacy.mechanisms.sampled_gaussian import (
 )
 from dpkit.privacy.mechanisms.stated import ApproximateDP, ZeroConcentratedDP
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
+from dpkit.privacy.mechanisms.with_replacement import WithReplacementGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "SampledGaussian",
     "TruncatedPoissonGaussian",
     "Unsupported",
+    "WithReplacementGaussian",
     "WithoutReplacementGaussian",
     "ZeroConcentratedDP",
     "as_epsilons",

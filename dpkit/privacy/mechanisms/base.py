@@ -52,6 +52,7 @@ class PrivacyLoss(NamedTuple):
         from either side, is off by a relative `rounding` at most, beside what moving the edge by a
         relative 16 UNIT would do; below LEAST_MASS only its size is right.
     lattice: (offset, spacing) where all of the loss's atoms lie at offset + k * spacing, or None.
+    blur: by how much further an edge may be off.
     attained: the loss of a pair that two neighbours have, where none have the dominating one: lower
         bounds are of this. None where the dominating pair is itself attained.
     family, parameters: masses is family(*parameters, edges), where parameters may be columns (m, 1)
@@ -61,6 +62,7 @@ class PrivacyLoss(NamedTuple):
     masses: Callable[[Floats], Floats]
     lattice: tuple[float, float] | None = None
     attained: "PrivacyLoss | None" = None
+    blur: float = 0.0
     family: Callable[..., Floats] | None = None
     parameters: tuple[float | Floats, ...] = ()
 
@@ -93,6 +95,14 @@ def from_atoms(
         return np.stack([np.bincount(cells, w, minlength=size).astype(float) for w in (p, q)])
 
     return PrivacyLoss(masses, lattice)
+
+
+def tree_sum(parts: Sequence[Any]) -> Any:
+    """The sum of arrays, each of which meets few roundings."""
+    while len(parts) > 1:
+        pairs = [a + b for a, b in zip(parts[::2], parts[1::2], strict=False)]
+        parts = [*pairs, *parts[2 * len(pairs) :]]
+    return parts[0]
 
 
 def normal_masses(z: Floats) -> Floats:

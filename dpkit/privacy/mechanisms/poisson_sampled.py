@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
+    UNIT,
     WHOLE_SUM,
     Adjacency,
     Floats,
@@ -30,7 +31,8 @@ class PoissonSampled:
         sample_rate: q, in (0, 1].
 
     Raises:
-        ValueError: the mechanism is not under add-remove, or sample_rate is not in (0, 1].
+        ValueError: the mechanism is not under add-remove, not of one record or needs a public
+            number of them, or sample_rate is not in (0, 1].
     """
 
     mechanism: Mechanism
@@ -40,10 +42,16 @@ class PoissonSampled:
 
     def __post_init__(self) -> None:
         checks.in_range(0, 1, sample_rate=checks.positive(sample_rate=self.sample_rate))
-        if getattr(self.mechanism, "adjacency", None) != "add-remove":
+        own = self.mechanism
+        if getattr(own, "adjacency", None) != "add-remove" or hasattr(own, "group_size"):
             raise ValueError(
-                "mechanism must be one under add-remove, got "
-                f"{self.mechanism!r}; under replace-one no price of a sample is known here"
+                f"mechanism must be of one record under add-remove, got {own!r}: no price of "
+                "its sample is known here"
+            )
+        if not getattr(own, "hides_participation", False):
+            raise ValueError(
+                f"mechanism must hide how many records take part, got {own!r}: a sample has a "
+                "random number of them"
             )
 
     @property
@@ -75,7 +83,7 @@ class PoissonSampled:
         attained = own.attained and PrivacyLoss(
             lambda edges: masses(edges, own.attained or own)
         )
-        return PrivacyLoss(masses, attained=attained)
+        return PrivacyLoss(masses, attained=attained, blur=16 * UNIT * abs(np.log(q)))
 
     rdp = unknown(
         "no Renyi DP of a Poisson sample is known for any mechanism; use accountant pld"
@@ -89,9 +97,10 @@ def amplified(mechanism: Mechanism, eps: Floats, q: float) -> Floats:
     With R = (1-q) Q + q P: R - e^eps Q = q (P - c Q), c = 1 + (e^eps - 1) / q, and
     Q - e^eps R = (1 - e^eps (1 - q)) Q - e^eps q P (Balle, Barthe, Gaboardi 2018, Thm 2).
     """
+    if q == 1:
+        return mechanism.profile(eps)
     removed = q * mechanism.profile(tilt(eps, q))[0]
-    with np.errstate(divide="ignore"):  # at q = 1 all losses are met
-        back = np.where(eps < -np.log1p(-q), -tilt(-eps, q), np.inf)
+    back = np.where(eps < -np.log1p(-q), -tilt(-eps, q), np.inf)
     # 1 - e^eps (1 - q) = q e^(eps - back)
     added = q * np.exp(eps - back) * mechanism.profile(back)[1]
     return np.stack([removed, added])

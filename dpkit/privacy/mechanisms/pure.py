@@ -219,18 +219,21 @@ class ExponentialMechanism:
             lowers them.
 
     Raises:
-        ValueError: epsilon is not in [1e-9, 1e9], or adjacency is unknown.
+        ValueError: epsilon is not in [2e-9, 1e9], or adjacency is unknown.
     """
 
     epsilon: float
     adjacency: Adjacency = "add-remove"
-    hides_participation: ClassVar[bool] = False
     assumptions = ("the scores' sensitivity is as stated, and the choice alone is released",)
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
-        checks.in_range(1e-9, 1e9, epsilon=checks.positive(epsilon=self.epsilon))
+        checks.in_range(2e-9, 1e9, epsilon=checks.positive(epsilon=self.epsilon))
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
+
+    @property
+    def hides_participation(self) -> bool:
+        return self.adjacency == "add-remove"
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """log(A) / (alpha - 1) at the dearest t, or alpha epsilon^2 / 8 where that is less.

@@ -33,6 +33,7 @@ from dpkit.privacy.mechanisms.base import (
     from_atoms,
     normal_masses,
     of_family,
+    tree_sum,
     unknown,
 )
 from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS, Gaussian
@@ -354,6 +355,7 @@ class GroupSampledGaussian:
                 f"group_size must be at most {LARGEST_GROUP}, got {self.group_size}; limit each "
                 "user's records, or call groups.epsilon"
             )
+        check_noise(self.noise_multiplier / self.group_size, "noise_multiplier / group_size")
 
     @property
     def adjacency(self) -> Adjacency:
@@ -369,9 +371,7 @@ class GroupSampledGaussian:
         """One record that costs the same, the number of the group's in a batch known."""
         if 0 < self.sample_rate < 1 and self.group_size > 1:
             return None
-        return SampledGaussian(
-            max(self.noise_multiplier / self.group_size, 1e-9), self.sample_rate
-        )
+        return SampledGaussian(self.noise_multiplier / self.group_size, self.sample_rate)
 
     @cached_property
     def _weights(self) -> Floats:
@@ -419,15 +419,9 @@ class GroupSampledGaussian:
         return PrivacyLoss(masses)
 
     def _mixed(self, of: Callable[[Floats], Floats], x: Floats) -> Floats:
-        """The mean over j of what `of` gives for N(j, s^2) at outputs x, by a tree of sums."""
-        parts = [
-            weight * of((x - j) / self.noise_multiplier)
-            for j, weight in enumerate(self._weights)
-        ]
-        while len(parts) > 1:
-            pairs = [a + b for a, b in zip(parts[::2], parts[1::2], strict=False)]
-            parts = pairs + parts[2 * len(pairs) :]
-        return parts[0]
+        """The mean over j of what `of` gives for N(j, s^2) at outputs x."""
+        shifted = ((j, (x - j) / self.noise_multiplier) for j in range(self._weights.size))
+        return tree_sum([self._weights[j] * of(at) for j, at in shifted])
 
     def _threshold(self, loss: Floats) -> Floats:
         """The output x whose privacy loss is `loss`; -inf below the least loss."""

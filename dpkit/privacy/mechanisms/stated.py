@@ -1,7 +1,6 @@
 """Releases of which nothing is known but what is stated of them."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +19,6 @@ from dpkit.privacy.mechanisms.base import (
 )
 from dpkit.privacy.mechanisms.pure import RandomizedResponse
 
-LEAST_EPSILON = 1e-9  # a smaller one is priced as this
-
 
 @dataclass(frozen=True)
 class ApproximateDP:
@@ -32,24 +29,29 @@ class ApproximateDP:
     privacy", Thm 3.1 and its proof).
 
     Raises:
-        ValueError: epsilon is not in [0, 1e9], delta not in [0, 1], or adjacency is unknown.
+        ValueError: epsilon is neither 0 nor in [1e-9, 1e9], delta not in [0, 1], or adjacency is
+            unknown.
     """
 
     epsilon: float
     delta: float
     adjacency: Adjacency = "add-remove"
-    hides_participation: ClassVar[bool] = False
     assumptions = ("a release is as private as is stated of it",)
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
-        checks.in_range(0, 1e9, epsilon=self.epsilon)
+        if self.epsilon != 0:
+            checks.in_range(1e-9, 1e9, epsilon=self.epsilon)
         checks.in_range(0, 1, delta=self.delta)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     @property
+    def hides_participation(self) -> bool:
+        return self.adjacency == "add-remove"
+
+    @property
     def _answer(self) -> RandomizedResponse:
-        return RandomizedResponse(max(float(self.epsilon), LEAST_EPSILON))
+        return RandomizedResponse(self.epsilon or 1e-9)  # at 0 rounded up
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """That of randomized response; Unsupported with a delta > 0."""
@@ -88,13 +90,14 @@ class ZeroConcentratedDP:
 
     rho: float
     adjacency: Adjacency = "add-remove"
-    hides_participation: ClassVar[bool] = False
     assumptions = ApproximateDP.assumptions
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         checks.in_range(0, 1e9, rho=self.rho)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
+
+    hides_participation = ApproximateDP.hides_participation
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """rho times the order."""

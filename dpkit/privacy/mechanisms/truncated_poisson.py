@@ -15,6 +15,7 @@ from dpkit.privacy.mechanisms.base import (
     PrivacyLoss,
     as_epsilons,
     as_orders,
+    tree_sum,
     unknown,
 )
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
@@ -46,7 +47,7 @@ class TruncatedPoissonGaussian:
         adjacency: "add-remove" or "replace-one".
 
     Raises:
-        ValueError: noise_multiplier is not in [1e-9, 1e13], sample_rate not in [0, 1], most or
+        ValueError: noise_multiplier is not in [2e-9, 1e13], sample_rate not in [0, 1], most or
             records is not an integer >= 1, or adjacency is unknown.
     """
 
@@ -55,12 +56,13 @@ class TruncatedPoissonGaussian:
     most: int
     records: int
     adjacency: Adjacency = "add-remove"
-    hides_participation: ClassVar[bool] = True
+    hides_participation: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         # refuses the rest
         SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)
+        checks.in_range(2e-9, 1e13, noise_multiplier=self.noise_multiplier)
         checks.whole(1, most=self.most, records=self.records)
 
     @property
@@ -91,7 +93,7 @@ class TruncatedPoissonGaussian:
         few, room, rate = self._others[0], self.most, self.sample_rate
         if not self.full > 0:
             return [(1.0, self._plain)]
-        halved = max(self.noise_multiplier / 2, 1e-9)
+        halved = self.noise_multiplier / 2
         step = (
             SampledGaussian if self.adjacency == "add-remove" else WithoutReplacementGaussian
         )
@@ -128,7 +130,7 @@ class TruncatedPoissonGaussian:
             betainc(self.most + i, self.records - self.most, self.sample_rate) for i in (0, 1)
         )
         found = self.sample_rate * (1 - full) + self.most / self.records * float(over)
-        return min(found * (1 - ROUNDING), self.sample_rate)
+        return max(min(found * (1 - ROUNDING) - 1e-15, self.sample_rate), 0.0)
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """An upper bound: all parts' larger directions, mixed."""
@@ -147,14 +149,15 @@ class TruncatedPoissonGaussian:
         """The loss of the dominating pair.
 
         `attained`: all gradients are 0 but one record's, which is in the sum if it is kept. Where
-        all records are drawn the pair is attained itself, by one of them among its opposites.
+        all records are drawn, and some cut, the pair is attained itself, by one of them among its
+        opposites.
         """
         parts = [(chance, part.privacy_loss()) for chance, part in self._parts]
-        if len(parts) == 1:
+        if len(parts) == 1 and (not self.full or self.most <= self._others[0]):
             return parts[0][1]
 
         def masses(edges: Floats) -> Floats:
-            return np.sum([chance * loss.masses(edges) for chance, loss in parts], axis=0)
+            return tree_sum([chance * loss.masses(edges) for chance, loss in parts])
 
         least = SampledGaussian(self.noise_multiplier, self.kept, self.adjacency)
         return PrivacyLoss(masses, attained=least.privacy_loss())

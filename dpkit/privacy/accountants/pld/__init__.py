@@ -144,11 +144,13 @@ def _by_fft(
                 if uppers and _at_most(other, releases, delta, low):
                     break
                 parts, look = direction.upper, direction.look
-                upper = compose(parts, look).epsilon_above(delta)
+                upper = compose(parts, look, direction.blur).epsilon_above(delta)
                 if not upper < np.inf:  # the FFT's errors are too large to prove anything
-                    upper = chernoff_epsilon(parts, look.saddle, delta)
+                    upper = chernoff_epsilon(parts, look.saddle, delta) + direction.blur
                 uppers.append(upper)
-                low = max(low, compose(direction.lower, look).epsilon_below(delta))
+                low = max(
+                    low, compose(direction.lower, look, direction.blur).epsilon_below(delta)
+                )
         except NoGrid:
             break
         high = min(high, max(0.0, *uppers))
@@ -216,7 +218,7 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
                 break
         low = large.epsilon(releases, moments, value, gap)[0] if value > 0 else 0.0
         return _lower(ledger, value, gap, releases, low), value, METHOD
-    value = low = None
+    value, low = None, 0.0
     for attempt in range(4):
         looks = [saddle.for_epsilon(one, epsilon, total, value) for one in moments]
         looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
@@ -231,8 +233,9 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         if not 0 <= found <= 1:
             raise ArithmeticError(f"the PLD's deltas must lie in [0, 1], got {deltas}")
         before, value = value or 1.0, min(value or 1.0, found)
-        below = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
-        low = max(low or 0.0, below)
+        if 0 < value < 1:
+            below = compose(worst.lower, worst.look, worst.blur).epsilon_below(value)
+            low = max(low, below)
         if not 0 < value < 0.9 * before or epsilon - low <= gap * epsilon:
             break
         releases = _releases(ledger, value / 10)  # with tails that are little beside it
@@ -242,14 +245,14 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         with suppress(Unsupported, ArithmeticError):
             value = rdp.delta(ledger, epsilon=epsilon).delta
         return 0.0, value, BY_RDP
-    return _lower(ledger, value, gap, releases, low or 0.0), value, METHOD
+    return _lower(ledger, value, gap, releases, low), value, METHOD
 
 
 def _delta_above(direction: "_Direction", epsilon: float) -> float:
-    found = compose(direction.upper, direction.look).delta_above(epsilon)
+    found = compose(direction.upper, direction.look, direction.blur).delta_above(epsilon)
     if found < 1:
         return found
-    return chernoff_delta(direction.upper, direction.look.saddle, epsilon)
+    return chernoff_delta(direction.upper, direction.look.saddle, epsilon - direction.blur)
 
 
 @np.errstate(all="ignore")
@@ -283,7 +286,7 @@ def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
         wanted = GAP * min(1 / looks[0].saddle, looks[0].deviation)
         with suppress(NoGrid):
             for one in _directions(releases, looks, wanted, cut=True):
-                proven = compose(one.upper, one.look).deltas_above(asked)
+                proven = compose(one.upper, one.look, one.blur).deltas_above(asked)
                 row = int(one.look.reverse)
                 found[row] = np.minimum(found[row], proven)
     # what holds at an epsilon holds beyond it
@@ -299,6 +302,7 @@ class _Direction:
     counts: list[Real]
     look: Look
     cut: bool = False
+    blur: float = 0.0
 
     @cached_property
     def upper(self) -> Grids:
@@ -349,6 +353,7 @@ def _directions(
     if {look.reverse for look in looks} != {False, True}:
         raise ValueError("looks must be one of each direction")
     look, total = looks[0], sum(release.count for release in releases)
+    blur = sum(release.count * release.loss.blur for release in releases)
     spans = (release.coarse.span for release in releases)
     finest = max(look.high - look.low, *(8 * (b - a) for a, b in spans)) / MOST_NODES
     # a step's chords add (tilt + 1) h^2 / 12 to epsilon, its merged cells take twice that away
@@ -361,7 +366,8 @@ def _directions(
         cells = [loss_grid.cells(b.loss, spacing, b.span, b.centre) for b in found]
         back = [one.reversed() for one in cells]
         both = [
-            _Direction(back if look.reverse else cells, counts, look, cut) for look in looks
+            _Direction(back if look.reverse else cells, counts, look, cut, blur)
+            for look in looks
         ]
         # what moving the losses onto the grid adds to the distance of the bounds on epsilon
         upper, lower = (log_moment(one, look.saddle) for one in (both[0].upper, both[0].lower))
@@ -384,6 +390,6 @@ def _at_most(
         cells = loss_grid.cells(loss, spacing, span, centre)
         parts.append((loss_grid.upper(cells.reversed() if look.reverse else cells), counts))
     for tilt in look.saddle * 4.0 ** -np.arange(8):
-        if chernoff_epsilon(parts, tilt, delta) <= epsilon:
+        if chernoff_epsilon(parts, tilt, delta) + direction.blur <= epsilon:
             return True
-    return compose(parts, look).epsilon_above(delta) <= epsilon
+    return compose(parts, look, direction.blur).epsilon_above(delta) <= epsilon

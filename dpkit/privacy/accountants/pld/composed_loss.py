@@ -209,18 +209,21 @@ def chernoff_delta(parts: Parts, tilt: float, epsilon: float) -> float:
 
 def _log_bound(parts: Parts, tilt: float) -> float:
     """log of E[exp(tilt * loss)] times the largest (1 - exp(-x)) exp(-tilt x), errors included."""
-    slack = _total((n, ROUNDING + 4 * UNIT * tilt * part.furthest) for part, n in parts)
+    slack = _total((n, ROUNDING + 20 * UNIT * tilt * part.furthest) for part, n in parts)
     return log_moment(parts, tilt) + slack - tilt * np.log1p(1 / tilt) - np.log1p(tilt)
 
 
 def infinite_mass(parts: Parts) -> float:
     """The probability, at most, that some release has an infinite loss."""
-    none = _total((count, np.log1p(-np.float64(part.infinite))) for part, count in parts)
+    none = _total((n, np.log1p(-np.minimum(part.infinite, 1.0))) for part, n in parts)
     return float(-np.expm1(none) * (1 + 8 * UNIT))
 
 
-def compose(parts: Grids, look: Look) -> ComposedLoss:
-    """The composition of grid losses of one spacing, each taken `count` times."""
+def compose(parts: Grids, look: Look, blur: float = 0.0) -> ComposedLoss:
+    """The composition of grid losses of one spacing, each taken `count` times.
+
+    blur: how far, in all, edges are off beside what their sizes say (`PrivacyLoss`).
+    """
     spacing = parts[0][0].spacing
     room = MOST_NODES / 2 * spacing  # a window cut short proves less, and takes no longer
     if not np.isfinite([look.low, look.high, look.epsilon]).all():
@@ -255,7 +258,7 @@ def compose(parts: Grids, look: Look) -> ComposedLoss:
         error + beyond,
         infinite_mass(parts),
         factor,
-        20 * UNIT * furthest,
+        20 * UNIT * furthest + blur,
     )
 
 
@@ -487,5 +490,5 @@ class Power:
         wrong *= np.exp(self.log_worst)
         error = np.sqrt(2) * _norm(wrong) + np.sqrt(self.size) * self.dropped
         error += self.apart * np.exp(self.largest + float(self.drift.max(initial=0.0)))
-        error += self.rounding * np.sqrt(2) * _norm(np.abs(product))
+        error += (self.rounding + 4 * UNIT) * np.sqrt(2) * _norm(np.abs(product))
         return weights, float(error[0])

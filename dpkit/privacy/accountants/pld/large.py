@@ -476,7 +476,9 @@ def delta(
 
 
 def _suited(releases: Sequence[Seen]) -> bool:
-    return len(releases) <= MOST_MECHANISMS and all(r.loss.lattice is None for r in releases)
+    return len(releases) <= MOST_MECHANISMS and not any(
+        release.loss.lattice or release.loss.blur for release in releases
+    )
 
 
 def _spacing(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) -> float:
