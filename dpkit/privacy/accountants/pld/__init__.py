@@ -226,9 +226,9 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         cut = attempt > 0 or moments[0].rare(total)
         try:
             both = _directions(releases, looks, wanted, cut=cut)
+            deltas = [_delta_above(one, epsilon) for one in both]
         except NoGrid:
             break
-        deltas = [_delta_above(one, epsilon) for one in both]
         worst, found = both[int(np.argmax(deltas))], max(deltas)
         if not 0 <= found <= 1:
             raise ArithmeticError(f"the PLD's deltas must lie in [0, 1], got {deltas}")
