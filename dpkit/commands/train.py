@@ -77,10 +77,6 @@ def train(
     The networks are those of dpkit.private.image_networks. To draw images:
 
       python -m dpkit sample generator.safetensors --labels 0,1,2 --out samples
-
-    To share each batch out among several GPUs or processes:
-
-      torchrun --nproc_per_node=2 -m dpkit train ...
     """
     if Path(out).suffix != SUFFIX or not Path(out).parent.is_dir():
         raise ValueError(f"--out must be a file *{SUFFIX} in a folder that exists, got {out}")
@@ -90,36 +86,28 @@ def train(
             "--checkpoint another file, such as run.pt"
         )
     from dpkit.datasets.images import class_folders
-    from dpkit.training import distributed
+    from dpkit.training import device_named
 
     try:
-        with distributed.joined(device) as own:
-            images = _images(data, size=size, channels=1 if grey else 3)
-            gan = _gan(
-                images,
-                class_folders(data) if Path(data).is_dir() else (),
-                labels=labels,
-                epsilon=epsilon,
-                delta=delta,
-                batch_size=batch_size,
-                public_size=public_size,
-                device=str(own),
-                reproducible_seed=reproducible_seed,
-            )
-            first = distributed.here().rank == 0
-            parts = (images.pixels,) if gan.classes is None else (images.pixels, images.labels)
-            gan.fit(
-                *parts,
-                steps=steps,
-                checkpoint=checkpoint,
-                progress=first and not as_json and sys.stderr.isatty(),
-            )
-            if first:
-                gan.save(out, unit=unit)
-    except (RuntimeError, TypeError) as error:  # a checkpoint in use, a rank that ended
+        images = _images(data, size=size, channels=1 if grey else 3)
+        gan = _gan(
+            images,
+            class_folders(data) if Path(data).is_dir() else (),
+            labels=labels,
+            epsilon=epsilon,
+            delta=delta,
+            batch_size=batch_size,
+            public_size=public_size,
+            device=str(device_named(device)),
+            reproducible_seed=reproducible_seed,
+        )
+        parts = (images.pixels,) if gan.classes is None else (images.pixels, images.labels)
+        shown = not as_json and sys.stderr.isatty()
+        gan.fit(*parts, steps=steps, checkpoint=checkpoint, progress=shown)
+        gan.save(out, unit=unit)
+    except (RuntimeError, TypeError) as error:  # a checkpoint in use, one of several processes
         raise ValueError(str(error)) from error
-    if first:
-        _say(gan, out, unit, as_json=as_json)
+    _say(gan, out, unit, as_json=as_json)
 
 
 def _images(data: str, *, size: int, channels: int) -> "Images":

@@ -38,7 +38,7 @@ from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan, gan_settings, latent_shape
 from dpkit.synthesizers.records import wanted_labels
-from dpkit.training import Checkpoints, Record, device_named, distributed, generator_on, train
+from dpkit.training import Checkpoints, Record, device_named, generator_on, train
 from dpkit.training.checkpoint.ledger import read_charged
 from dpkit.training.device import floats, seeded
 from dpkit.training.gradients.independence import Watched, extents
@@ -218,8 +218,8 @@ class PrivateGan(BaseEstimator):
         place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         known = {"data": checksum(parts), "seed": self.reproducible_seed} if budget else {}
 
-        def charge(how: Any) -> None:  # of several ranks, once
-            if budget is not None and not distributed.here().rank:
+        def charge(how: Any) -> None:
+            if budget is not None:
                 # the ledger of its steps names a run, which is charged once
                 held = None if place is None else read_charged(Path(place.path))
                 how(budget, settings.plan.ledger(), run=held and held.identity, **known)

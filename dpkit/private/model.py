@@ -46,10 +46,9 @@ from dpkit.private.release import (
     released,
 )
 from dpkit.private.statement import statement
-from dpkit.training import distributed, generator_on, per_example, update
+from dpkit.training import clipped_sum, generator_on, per_example, update
 from dpkit.training.batches import PUBLIC, Rows, batches
-from dpkit.training.device import floats, precision
-from dpkit.training.gradients import clipped_sum  # of this rank alone: others may not look now
+from dpkit.training.device import check_alone, floats, precision
 from dpkit.training.gradients.independence import (
     Watched,
     code_of,
@@ -151,8 +150,8 @@ class Private:
         )
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
         self._parameter = next(p for p in net.parameters() if p.requires_grad)
+        check_alone()
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
-        distributed.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
         size = self.plan.public_size
         every = torch.arange(len(self._data[0]))  # a batch comes with its records' places
         self.transform = settled(transform, self._data[0], public_size=size, rng=self._rng)
@@ -178,7 +177,7 @@ class Private:
         self._tried = set[Any]()  # names of losses
         self._measured: list[tuple[Any, ...]] = []
         guard(optimizer)
-        self._budget = None if distributed.here().rank else budget
+        self._budget = budget
         self._run = {"data": checksum(self._data), "seed": reproducible_seed} if budget else {}
         if self._budget is not None:
             self._budget.check(self.plan.ledger(), **self._run)

@@ -11,12 +11,12 @@ from dpkit.common.lazy import on_demand
 if TYPE_CHECKING:
     from dpkit.training.checkpoint import Checkpoints, spent
     from dpkit.training.device import device_named, generator_on, seeded
-    from dpkit.training.distributed import clipped_sum
     from dpkit.training.gradients import (
         Gradients,
         PerExample,
         UnsupportedLayer,
         capture,
+        clipped_sum,
         gradient_penalty,
         paired,
         per_example,

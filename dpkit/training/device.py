@@ -13,6 +13,20 @@ from torch import Tensor, backends
 from dpkit.common import checks
 
 
+def check_alone() -> None:
+    """Refuse to train in one of several processes that torchrun started.
+
+    Raises:
+        RuntimeError: each would spend the budget by itself.
+    """
+    started = os.environ.get("WORLD_SIZE", "1")
+    if "TORCHELASTIC_RUN_ID" in os.environ and started != "1":
+        raise RuntimeError(
+            f"torchrun started {started} processes, each of which would spend the budget by "
+            "itself; start one, without torchrun"
+        )
+
+
 @contextmanager
 def precision(*, tf32: bool) -> Iterator[None]:
     """Products of matrices and convolutions in float32, or in TF32; as before after it.

@@ -5,10 +5,9 @@ from contextlib import nullcontext
 
 import torch
 
-from dpkit.training import distributed
 from dpkit.training.batches import Rows, batches
 from dpkit.training.checkpoint import Checkpoints, kept
-from dpkit.training.device import precision
+from dpkit.training.device import check_alone, precision
 from dpkit.training.noise import check_generator
 from dpkit.training.optimizers import settle
 from dpkit.training.types import Data, Model, R, TrainingSettings
@@ -60,6 +59,7 @@ def train(
             two steps of a stored run, or rng was made before this process was forked.
         FloatingPointError: a weight is NaN or infinite after a step.
     """
+    check_alone()
     check_generator(rng)
     missing = [name for name in ("sampling", "steps_allowed") if not hasattr(settings, name)]
     if missing:
@@ -77,7 +77,6 @@ def train(
             f"steps must be between 0 and the {allowed} that the settings' budget allows, got "
             f"{steps}; raise the target epsilon or the noise"
         )
-    distributed.agree(gan, data[:2], settings=(settings, data.public_size), rng=rng)
     if steps:
         rows.check_finite()
     size = len(data.features)

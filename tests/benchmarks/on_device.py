@@ -19,7 +19,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import ranks as two_or_one
 import torch
 import training as cases
 from scipy import stats
@@ -218,23 +217,12 @@ def resumed() -> Iterator[tuple[str, Row]]:
         yield "a run after SIGKILL", row | {"went_on_at": went_on_at, "apart": apart(*weights)}
 
 
-def ranks() -> Iterator[tuple[str, Row]]:
-    """Two processes, with a device each, against one: the weights' norm after some steps."""
-    count = torch.accelerator.device_count()
-    if count < 2:
-        yield "two ranks", {"note": f"not checked: there are {count} devices, and two are needed"}
-        return
-    (both, norm), (one, alone) = (two_or_one.timed(n, DEVICE.type) for n in (2, 1))
-    row = {"value": abs(norm - alone) / alone, "limit": LIMIT_OF_PENALTY}
-    yield "two ranks", {**row, "ms_a_step": [both, one]}
-
-
 def main(output: Path) -> int:
     """All checks, one after another also over several calls; the number of those that failed."""
     begun = output.with_suffix(".begun.json")
     rows: dict[str, Row] = {"device": {"name": device_label(DEVICE), "torch": torch.__version__}}
     rows |= read_json(begun) if begun.exists() else {}
-    for check in (clipped_sums, papers, noise, charges, resumed, ranks):
+    for check in (clipped_sums, papers, noise, charges, resumed):
         if check.__name__ in rows.setdefault("seconds", {}):
             continue
         began = perf_counter()

@@ -1,9 +1,7 @@
 """`dpkit train`: from a folder of images to a generator that may be released."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -18,7 +16,6 @@ from safetensors.torch import load_file
 from dpkit import datasets
 from dpkit.private.gan import PrivateGan
 from dpkit.private.image_networks import image_networks
-from dpkit.training import distributed
 
 pytestmark = pytest.mark.torch
 
@@ -167,27 +164,6 @@ def test_bad_options_are_one_line(refused, photos, tmp_path, line: str, message:
     line = line.replace("PHOTOS", str(photos)).replace("OUT", str(tmp_path / "g.safetensors"))
     assert message in refused(f"train {line}")
     assert not list(tmp_path.iterdir())
-
-
-def test_of_several_ranks_the_first_alone_writes_and_says(dpkit, photos, tmp_path, monkeypatch):
-    second = distributed.Rank(1, 1)  # which waits for no other
-    monkeypatch.setattr(distributed, "here", lambda: second)
-    assert dpkit(f"train {photos} {SMALL} --out {tmp_path / 'g.safetensors'}") == (0, "", "")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow("a run under torchrun that hangs, or whose ranks do not find each other")
-def test_torchrun_shares_the_batches_out(photos, tmp_path):
-    out = tmp_path / "g.safetensors"
-    launch = "-m torch.distributed.run --nproc_per_node=2 --standalone"
-    line = f"{launch} -m dpkit train {photos} {SMALL} --out {out} --json"
-    done = subprocess.run(
-        [sys.executable, *line.split()],
-        env=os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
-        **{"cwd": CHECKOUT, "capture_output": True, "text": True, "check": True, "timeout": 120},
-    )
-    assert json.loads(done.stdout)["out"] == str(out)  # rank 0 alone has something to say
-    assert out.exists()
 
 
 def test_a_sub_folder_without_pictures_is_a_class(photos, tmp_path, answer):

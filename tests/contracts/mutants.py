@@ -71,10 +71,6 @@ parts that show how many take part are priced
 -if not getattr(mechanism, "hides_participation", False):
 +if not getattr(mechanism, "hides_participation", True):
 == privacy/mechanisms/sampled_gaussian.py
-a forgotten direction of the profile
-@ privacy/test_contracts.py::test_the_profile_equals_the_definition_in_both_directions
--return np.stack([removed, added])
-+return np.stack([removed, removed])
 q and 1 - q swapped
 @ privacy/test_certified_pair.py::test_common_and_hard_runs_have_a_narrow_pair
 -rest = (1 - q) * base
@@ -91,10 +87,6 @@ a parameter keeps its 16 bits
 -
 +check_noise(self.noise_multiplier)
 +
-an amplified epsilon without its sample rate
-@ privacy/test_inputs.py::test_the_profile_keeps_its_digits_where_records_are_rare
--removed = q * gaussian.profile(_tilt(eps, q))[0]
-+removed = q * gaussian.profile(eps)[0]
 a group that never meets in one batch
 @ privacy/test_groups.py
 -comb(k, j) * q**j * (1 - q) ** (k - j)
@@ -102,11 +94,11 @@ a group that never meets in one batch
 == privacy/accountants/pld/__init__.py
 a forgotten direction of the PLD
 @ privacy/test_certified_pair.py::test_common_and_hard_runs_have_a_narrow_pair
--worse, other = _directions(releases, looks, wanted)
-+worse, other = (_directions(releases, looks, wanted)[1],) * 2
+-worse, other = _directions(releases, looks, wanted, cut=cut)
++worse, other = (_directions(releases, looks, wanted, cut=cut)[1],) * 2
 a direction left out that was not shown to cost less
 @ privacy/test_composed_loss.py
--return compose(parts, look).epsilon_above(delta) <= epsilon
+-return compose(parts, look, direction.blur).epsilon_above(delta) <= epsilon
 +return True
 == privacy/mechanisms/gaussian.py
 a wrong exponent in Gaussian RDP
@@ -141,9 +133,17 @@ releases side by side share one middle
 coefficients that are not numbers are left out
 -kept = ~(worst <= NEGLIGIBLE)
 +kept = worst > NEGLIGIBLE
+a release that is mostly at its middle, priced as if it always were
+@ privacy/test_composed_loss.py
+-z, error = z - rest.sum(), error
++z, error = 0 * z, error
+the errors of transforms left out
+@ privacy/test_composed_loss.py
+-self.apart += counts[start] * apart
++self.apart += 0.0
 a row's count taken for its block's
--in zip(counts[some], np.log(size + error), strict=True)
-+in zip(counts[:1] * len(counts[some]), np.log(size + error), strict=True)
+-in zip(counts[some], logs, more, strict=True)
++in zip(counts[:1] * len(counts[some]), logs, more, strict=True)
 == privacy/mechanisms/base.py
 replace-one moves a sum as little as add-remove
 @ privacy/test_sampled_gaussian.py::test_over_a_fine_net_it_grows_up_to_the_unsampled_and_its_moment_is_convex
@@ -248,8 +248,8 @@ only 32 bits of a seed count
 == privacy/best_of.py
 many Poisson runs charged one run's delta
 @ privacy/test_best_of.py::test_no_choice_among_runs_costs_more_than_is_charged
--lost = mean * np.array
-+lost = min(mean, 1.0) * np.array
+-lost = mean * self
++lost = min(mean, 1.0) * self
 no run at all, of a Poisson number, left out
 -chosen = np.logaddexp(math.log(mean) + (alpha - 1) * (one + lost), -mean)
 +chosen = math.log(mean) + (alpha - 1) * (one + lost)
@@ -262,23 +262,8 @@ what the number of runs gives away is left out
 +return one + math.log(mean) / (alpha - 1)
 a Poisson number of runs with a delta at too large an epsilon
 @ privacy/test_best_of.py::test_a_poisson_number_of_runs_costs_what_theorem_6_says
--math.log1p(1 / (a - 1))
-+math.log1p(2 / (a - 1))
-== training/checkpoint/__init__.py
-ranks that go on count steps anew
-@ training/test_distributed.py::test_both_ranks_go_on_after_a_stop_with_each_step_charged_once
--Follower(rng, step=step_,
-+Follower(rng, step=0,
-== commands/train.py
-all ranks write the generator
-@ commands/test_train_command.py::test_of_several_ranks_the_first_alone_writes_and_says
--first = distributed.here().rank == 0
-+first = True
-== training/distributed.py
-all ranks clip the same share of a batch
-@ training/test_distributed.py::test_two_ranks_train_as_one_process_does
--share = (x[rank::world] for x in inputs)
-+share = (x[::world][: len(x[rank::world])] for x in inputs)
+-np.log1p(1 / (alpha - 1))
++np.log1p(2 / (alpha - 1))
 == private/model.py
 a step that is not charged
 @ private/test_model.py::test_every_step_is_charged_and_none_beyond_the_budget_runs
@@ -479,7 +464,52 @@ a begun pass is free
 @ privacy/test_drawn_formulas.py::test_a_begun_pass_costs_more_than_none_and_at_most_a_whole_one
 -parts = [(batches, 1.0, whole), (begun, begun / batches, 1)]
 +parts = [(batches, 1.0, whole)]
+== privacy/mechanisms/poisson_sampled.py
+a forgotten direction of the profile
+@ privacy/test_contracts.py::test_the_profile_equals_the_definition_in_both_directions
+-return np.stack([removed, added])
++return np.stack([removed, removed])
+an amplified epsilon without its sample rate
+@ privacy/test_inputs.py::test_the_profile_keeps_its_digits_where_records_are_rare
+-removed = q * mechanism.profile(tilt(eps, q))[0]
++removed = q * mechanism.profile(eps)[0]
+a sample's loss without the records that are not drawn
+@ privacy/test_stated.py::test_a_sample_of_a_gaussian_is_the_sampled_gaussian
+-(1 - q) * other + q * p, other
++p, other
+a sample of groups priced as one of records
+@ privacy/test_stated.py
+-or hasattr(own, "group_size")
++or False
+== privacy/mechanisms/stated.py
+a delta in one direction alone
+@ privacy/test_stated.py
+-found[1, 0] += self.delta
++found[1, 1] += self.delta
+== privacy/mechanisms/with_replacement.py
+a draw in place of another moves the sum by one clip norm
+@ privacy/test_drawn_truth.py::test_batches_with_replacement_of_small_data_sets
+-self.noise_multiplier / 2, 1 / self.records
++self.noise_multiplier, 1 / self.records
+== privacy/mechanisms/pure.py
+a choice by score at the middle loss alone
+@ privacy/test_stated.py
+-np.log1p(-1 / alpha) + log_d - log_less
++-self.epsilon / 2
+== privacy/risk.py
+mu of the points alone, not of what lies between
+@ privacy/test_risk.py
+-at = np.clip(-mu * (ndtri(slopes) + mu / 2), epsilons[:-1], epsilons[1:])
++at = epsilons[:-1] + 0 * slopes
+false alarms counted as true ones
+@ privacy/test_risk.py
+-power = 1 - tradeoff
++power = tradeoff
 == privacy/mechanisms/truncated_poisson.py
+a batch that is full keeps every record of the fewest others
+@ privacy/test_drawn_truth.py
+-rate * room / (int(others) + 1)
++rate * room / self.records
 records that are cut cost nothing
 @ privacy/test_drawn_truth.py
 -parts = zip(map(float, chances), [self._plain, step(halved, rate), *cut], strict=True)

@@ -23,7 +23,7 @@ PLACES = ("*.md", "*/README.md", "docs/**/*.md", "dpkit/**/*.md")
 PATHS = [path for of in PLACES for path in ROOT.glob(of)]
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
 FENCE = re.compile(r"^ *```(.*)\n((?:.*\n)*?) *```$", re.MULTILINE)
-INLINE = re.compile(r"`(?:torchrun [^`]*? -m|python -m) (dpkit [^`]+)`")
+INLINE = re.compile(r"`python -m (dpkit [^`]+)`")
 PRINTED = re.compile(r"^print\(.*\)  # (.*\d.*)$", re.MULTILINE)  # with a number: what is printed
 SKIPPED = {  # commands, and why
     "python -m dpkit data get mnist": "a download",

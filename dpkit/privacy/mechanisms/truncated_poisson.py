@@ -138,7 +138,9 @@ class TruncatedPoissonGaussian:
         found = np.stack([part.rdp(alpha) for _, part in self._parts])
         logs = np.log([[chance] for chance, _ in self._parts]) + (alpha - 1) * found
         # rounding aside, the mixture lies between its parts
-        return np.clip(logsumexp(logs, axis=0) / (alpha - 1), found.min(0), found.max(0))
+        return np.clip(
+            np.asarray(logsumexp(logs, axis=0)) / (alpha - 1), found.min(0), found.max(0)
+        )
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """delta(epsilon) of the dominating pair, shape (2, len(epsilons))."""

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 from dpkit.common import __version__, checks
 from dpkit.common.files import write_bytes
-from dpkit.training import distributed
 from dpkit.training.checkpoint import ledger
 from dpkit.training.checkpoint.ledger import Charged, spent
 from dpkit.training.device import (
@@ -38,7 +37,6 @@ from dpkit.training.types import Data, Model
 
 __all__ = [
     "Checkpoints",
-    "Follower",
     "Keeper",
     "Saved",
     "described",
@@ -149,47 +147,24 @@ def read_saved(path: Path) -> Saved:
         raise ValueError(f"the checkpoint {path} cannot be read: {error}") from error
 
 
-class Follower:
-    """One rank of a run that rank 0 keeps (see `Keeper`): it writes nothing."""
+@contextmanager
+def _globals_seeded(rng: torch.Generator, step: int) -> Iterator[None]:
+    """Seed torch's global generators (dropout) for a step; they are put back after the block.
 
-    def __init__(
-        self, rng: torch.Generator, *, step: int, steps: int, drawn_from: Tensor, drawn: int
-    ) -> None:
-        self.step, self.steps = step, steps
-        self._rng, self._drawn_from, self._drawn = rng, drawn_from, drawn
-
-    def replay(self, draws: Iterator[Tensor]) -> None:
-        """Bring a new drawer of batches to the stored one's place; the rng stays."""
-        now = self._rng.get_state()
-        self._rng.set_state(self._drawn_from)
-        for _ in range(self._drawn):
-            next(draws)
-        self._rng.set_state(now)
-
-    def draw(self, draws: Iterator[Tensor]) -> Tensor:
-        """The next batch."""
-        return next(draws)
-
-    @contextmanager
-    def one_step(self) -> Iterator[None]:
-        """A step, for which rank 0 has charged before it takes part in adding up its sums.
-
-        Torch's global generators (dropout) are seeded for it, and put back after the block: also by
-        the step's index, since a step that draws nothing from rng leaves its state to the next.
-        """
-        digest = sha256(b"global draws of step %d" % self.step)
-        digest.update(self._rng.get_state().numpy().tobytes())
-        seed, device = int.from_bytes(digest.digest()[:8], "big") >> 1, self._rng.device
-        with draws_put_back(device):
-            torch.default_generator.manual_seed(seed)
-            if device.type != "cpu":
-                module = torch.get_device_module(device)
-                module.default_generators[device.index or 0].manual_seed(seed)
-            yield
-        self.step += 1
+    Also by the step's index, as a step that draws nothing from rng leaves its state to the next.
+    """
+    digest = sha256(b"global draws of step %d" % step)
+    digest.update(rng.get_state().numpy().tobytes())
+    seed, device = int.from_bytes(digest.digest()[:8], "big") >> 1, rng.device
+    with draws_put_back(device):
+        torch.default_generator.manual_seed(seed)
+        if device.type != "cpu":
+            module = torch.get_device_module(device)
+            module.default_generators[device.index or 0].manual_seed(seed)
+        yield
 
 
-class Keeper(Follower):
+class Keeper:
     """One run and its files: charges each step, stores it, knows how many remain."""
 
     def __init__(
@@ -246,6 +221,14 @@ class Keeper(Follower):
         filled(self._rng, seed.digest(4 * WORDS))
         self._drawn_from, self._drawn = self._rng.get_state(), 0
 
+    def replay(self, draws: Iterator[Tensor]) -> None:
+        """Bring a new drawer of batches to the stored one's place; the rng stays."""
+        now = self._rng.get_state()
+        self._rng.set_state(self._drawn_from)
+        for _ in range(self._drawn):
+            next(draws)
+        self._rng.set_state(now)
+
     def draw(self, draws: Iterator[Tensor]) -> Tensor:
         """The next batch; a draw that leaves the rng alone is of an earlier permutation."""
         before = self._rng.get_state()
@@ -271,8 +254,9 @@ class Keeper(Follower):
             )
         if self.step >= self._charged.steps:
             self._charge(min(self.step + self._place.reserve, self.steps))
-        with super().one_step():
+        with _globals_seeded(self._rng, self.step):
             yield
+        self.step += 1
         self._check_process()
         self._left = _present(self._gan, self._rng)
         self._whole = True
@@ -334,31 +318,18 @@ def kept(
     rng: torch.Generator,
     steps: int,
     tf32: bool,
-) -> Iterator[Keeper | Follower]:
+) -> Iterator[Keeper]:
     """The run at `place`, brought into `gan` and `rng`; stored and unlocked at the end.
-
-    Of several ranks (`distributed`), the first alone reads and writes the files.
 
     Raises:
         ValueError: the files are of another run, damaged or lost, or have done more than `steps`.
         RuntimeError: another run is at work there, or its lock or ledger was changed meanwhile.
     """
-    rank, world = distributed.here()
-    if rank:
-        step_, drawn_from, drawn = distributed.take_states(gan, rng)
-        yield Follower(rng, step=step_, steps=steps, drawn_from=drawn_from, drawn=drawn)
-        return
     words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
-    if world > 1:
-        words["ranks"] = str(world)  # which round sums otherwise
     rows = partial(ledger.rows_of, settings, public_size=data.public_size)
     with ledger.locked(Path(place.path)) as lock:
         keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock, rows=rows)
         try:
-            if world > 1:
-                distributed.take_states(
-                    gan, rng, (keeper.step, keeper._drawn_from, keeper._drawn)
-                )
             yield keeper
         finally:
             keeper.close()

@@ -117,7 +117,7 @@ def refuse(network: nn.Module, *, keeps_apart: bool = True) -> None:
         if PARALLEL & {kind.__name__ for kind in type(module).__mro__}:
             raise UnsupportedLayer(
                 f"{name} never sees these gradients, so that its replicas would drift apart: give "
-                "its .module; under torchrun dpkit sums over ranks itself"
+                "its .module"
             )
         if isinstance(module, torch.jit.ScriptModule):
             raise UnsupportedLayer(
