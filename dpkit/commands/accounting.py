@@ -106,11 +106,10 @@ def epsilon(
         ),
     ] = None,
     curve: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
             metavar="FILE",
-            help="Also write epsilon over delta, and the reverse, to a table (.csv) or picture "
-            "(.png); repeatable.",
+            help="Also write epsilon over delta, and the reverse, to a .csv table.",
         ),
     ] = None,
     sampling: Annotated[
@@ -166,9 +165,9 @@ def epsilon(
 
       python -m dpkit epsilon ... --best-of 10
 
-    The same at other deltas and epsilons, as a table and a picture:
+    The same at other deltas and epsilons, as a table:
 
-      python -m dpkit epsilon ... --accountant pld --curve run.csv --curve run.png
+      python -m dpkit epsilon ... --accountant pld --curve run.csv
 
     Batches as code really draws them, all ways side by side:
 
@@ -194,7 +193,7 @@ def epsilon(
             "--report": report or None,
             "--group-size": group_size,
             "--best-of": best_of,
-            "--curve": curve or None,
+            "--curve": curve,
         }
         leave_out(others, "with --sampling each way has its own accountant and adjacency")
         show(
@@ -216,7 +215,7 @@ def epsilon(
     )
     priced = releases if best_of is None else choice(releases, mean=best_of)
     if group_size is not None:
-        leave_out({"--curve": curve or None}, "groups have no curve here")
+        leave_out({"--curve": curve}, "groups have no curve here")
         if pricing.accountant != "pld":
             raise ValueError(
                 f"--group-size is for accountant pld, got {pricing.accountant}: add "
@@ -224,7 +223,7 @@ def epsilon(
             )
         found = groups.epsilon(priced, group_size=group_size, delta=delta)
     else:
-        if curve:
+        if curve is not None:
             curves.write(curve, pricing, priced, delta)
         found = pricing.epsilon(priced, delta)
     total = sum(release.count for release in releases)

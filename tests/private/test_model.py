@@ -187,11 +187,11 @@ def test_several_tensors_and_bits_are_taken():
         private.step(lambda x, y, w: w * each(net)(x, y), bits, y, weight)
 
 
-def test_one_of_several_processes_is_refused_and_one_that_torchrun_started_alone_is_not(monkeypatch):
+def test_one_of_several_processes_is_refused_and_one_alone_is_not(monkeypatch):
     """Each of several would spend the budget by itself."""
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert private_of(classifier(), steps=1).plan.steps == 1
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(RuntimeError, match="torchrun started 2 processes.*start one"):
+    with pytest.raises(RuntimeError, match=r"torchrun started 2 processes.*start one"):
         private_of(classifier(), steps=1)
