@@ -389,7 +389,8 @@ def _at_most(
     for loss, span, centre, counts in loss_grid.blocks(releases, spacing, enough=math.inf):
         cells = loss_grid.cells(loss, spacing, span, centre)
         parts.append((loss_grid.upper(cells.reversed() if look.reverse else cells), counts))
-    for tilt in look.saddle * 4.0 ** -np.arange(8):
+    about = -np.log(delta) / max(epsilon, 1e-9)
+    for tilt in (*look.saddle * 4.0 ** -np.arange(8), *about * 2.0 ** np.arange(-3, 3)):
         if chernoff_epsilon(parts, tilt, delta) + direction.blur <= epsilon:
             return True
     return compose(parts, look, direction.blur).epsilon_above(delta) <= epsilon

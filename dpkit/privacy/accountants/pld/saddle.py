@@ -23,7 +23,8 @@ SINGLE, GROUPS = 32, 64  # releases seen one by one, and groups of the others
 TINY = 1e-99
 FFT_ERROR = 1.5e-12  # of the composed masses, for each release
 SERIES_ERROR = 1e-14  # of them, whatever the number of releases
-RARE, RARE_ERROR, SMALL = 0.1, 1e-12, 1e-3
+NOTHING = 1e-12  # a hit's epsilon, that decides nothing
+RARE, HARDLY_ONE, RARE_ERROR, SMALL = 0.1, 2.0, 1e-12, 1e-3
 OUTSIDE = 1e-5  # of what decides delta, may lie outside the window
 
 
@@ -115,8 +116,8 @@ class Moments(NamedTuple):
         return self._replace(tilts=tilts, log=log, mean=mean, variance=variance)
 
     def rare(self, releases: int | None) -> bool:
-        """Whether few of the releases' losses are away from their centres."""
-        return releases is not None and self.hits < RARE * releases
+        """Whether few of the releases' losses are away from their centres, in all hardly one."""
+        return releases is not None and self.hits < min(RARE * releases, HARDLY_ONE)
 
     @property
     def bulk(self) -> float:
@@ -254,7 +255,7 @@ def for_delta(found: Moments, delta: float, releases: int | None) -> Look:
         # where the largest loss is an atom there is no saddle, but a best moment
         epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
     saddle = _crossing(tilt, deltas, np.log(delta), mean)
-    if found.rare(releases) and (at := _of_one_hit(found, delta)) > 0:
+    if found.rare(releases) and (at := _of_one_hit(found, delta)) > NOTHING:
         return _look(*_solved(found, at), np.log(delta), releases, at)
     best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
     return _look(found, min(saddle, best), np.log(delta), releases)
