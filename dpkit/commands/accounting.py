@@ -115,9 +115,9 @@ def epsilon(
     sampling: Annotated[
         str | None,
         typer.Option(
-            help="poisson, truncated, balls-and-bins, shuffled or fixed: compare the run's cost "
-            "under all of these, certified from both sides; --batch-size and --data-size replace "
-            "--sample-rate."
+            help="poisson, truncated, balls-and-bins, with-replacement, shuffled or fixed: compare "
+            "the run's cost under all of these, certified from both sides; --batch-size and "
+            "--data-size replace --sample-rate."
         ),
     ] = None,
     batch_size: Annotated[

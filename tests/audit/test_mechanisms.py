@@ -23,8 +23,19 @@ from dpkit.papers.targets.target import Target
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, best_of, parallel, pld, rdp
 from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.ledger import Ledger, Parallel
-from dpkit.privacy.mechanisms import BallsAndBinsGaussian, DiscreteGaussian, Gaussian, NoGuarantee
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms import (
+    ApproximateDP,
+    BallsAndBinsGaussian,
+    DiscreteGaussian,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    NoGuarantee,
+    PoissonSampled,
+    RandomizedResponse,
+    WithReplacementGaussian,
+    ZeroConcentratedDP,
+)
 from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
@@ -38,10 +49,12 @@ PAIRS = [
     *(DiscreteGaussian(0.6), DiscreteGaussian(1.5, 3, REPLACE), DiagonalGaussian((1.5, 2.0, 3.0))),
     *(DiagonalGaussian((3.0, 4.0), REPLACE), GroupedGaussian(1.5, 4, 0.3)),
     *(GroupedGaussian((2.0, 4.0), 2, 0.4, REPLACE), GroupSampledGaussian(1.0, 0.3, 3)),
+    *(WithReplacementGaussian(2.0, 3, 5), PoissonSampled(Laplace(0.7), 0.3)),
 ]
 LARGER = pytest.mark.slow("losses of larger batches or more of them drawn by another law")
 DOMINATED = [  # priced by pairs that dominate
     *(TruncatedPoissonGaussian(1.0, 0.4, 2, 6), BallsAndBinsGaussian(0.6, 5)),
+    *(ExponentialMechanism(2.5), ApproximateDP(1.2, 0.01)),  # and by more than finite losses
     pytest.param(TruncatedPoissonGaussian(0.8, 0.15, 4, 20), marks=LARGER),
     pytest.param(BallsAndBinsGaussian(2.0, 40), marks=LARGER),
 ]
@@ -114,9 +127,9 @@ def test_drawn_losses_of_a_choice_show_no_more_than_is_charged(runs):
 
 def test_every_mechanism_has_worlds_or_none():
     found = dataclasses_with("privacy_loss")
-    found.discard(Assuming)  # the prices of the mechanism that it holds, and words
+    found -= {Assuming, ZeroConcentratedDP}  # the price of what it holds, and words; rho alone
     attacked = {type(mechanism) for mechanism in PAIRS}
-    attacked |= {type(mechanism) for mechanism in DOMINATED[:2]}
+    attacked |= {type(mechanism) for mechanism in DOMINATED[:4]}
     assert found - attacked == {WithoutReplacementGaussian, Parallel, BestOf, NoGuarantee}
     everywhere = " ".join(repr(target.settings) for target in TARGETS)
     for kind in found:

@@ -61,9 +61,9 @@ def test_each_way_of_drawing_batches_is_priced(dpkit, answer):
     line = "epsilon --noise-multiplier 1 --steps 100 --delta 1e-5 --sampling shuffled"
     line += " --batch-size 600 --data-size 60000"
     code, out, _ = dpkit(line)
-    ways = ["shuffled", "poisson", "truncated", "balls-and-bins", "fixed"]
+    ways = ["shuffled", "poisson", "truncated", "balls-and-bins", "with-replacement", "fixed"]
     assert code == 0
-    assert [row.split()[0] for row in out.splitlines()[1:6]] == ways
+    assert [row.split()[0] for row in out.splitlines()[1:7]] == ways
     found = answer(f"{line} --largest-batch 900")
     assert found["largest_batch"] == 900
     assert found["ways"]["poisson"]["epsilon"] < found["ways"]["shuffled"]["epsilon"]

@@ -15,8 +15,16 @@ from dpkit.privacy import DiagonalGaussian, DiscreteGaussian, Gaussian, Laplace,
 from dpkit.privacy.accountants import pld, rdp
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Ledger, Parallel, Release, Releases, parallel
-from dpkit.privacy.mechanisms import GroupedGaussian, RandomizedResponse, WithoutReplacementGaussian
-from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
+from dpkit.privacy.mechanisms import (
+    ApproximateDP,
+    BallsAndBinsGaussian,
+    ExponentialMechanism,
+    GroupedGaussian,
+    PoissonSampled,
+    RandomizedResponse,
+    WithoutReplacementGaussian,
+    WithReplacementGaussian,
+)
 from dpkit.privacy.mechanisms.base import Adjacency, Mechanism, NoGuarantee
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
@@ -107,6 +115,10 @@ RELEASED: dict[str, Mechanism] = {
     "truncated-poisson-gaussian": TruncatedPoissonGaussian(1.0, 0.4, 2, 6),
     "balls-and-bins-gaussian": BallsAndBinsGaussian(0.6, 5),
     "group-sampled-gaussian": GroupSampledGaussian(1.0, 0.3, 3),
+    "with-replacement-gaussian": WithReplacementGaussian(2.0, 3, 5),
+    "poisson-sampled-laplace": PoissonSampled(Laplace(0.5), 0.3),
+    "exponential-mechanism": ExponentialMechanism(4.0),
+    "stated": ApproximateDP(2.0, 1e-6),
 }
 SAYS = (  # of each of them, in their order
     "a clipped sum plus normal noise",
@@ -127,6 +139,10 @@ SAYS = (  # of each of them, in their order
     "a Poisson batch's sum plus normal noise, of which 2 of 6 records are kept at most",
     "a pass of five noised sums, of which each record is in one at random",
     "a Poisson batch's sum plus normal noise, three records added at once",
+    "the sum of 3 draws from 5 records, which may be met again, plus normal noise",
+    "a Poisson batch's sum clipped in L1 norm plus Laplace noise",
+    "one of two choices by score, which one record makes trade places",
+    "all that is shown with a chance of delta, and else one of two answers",
 )
 OTHER_WAY = {"worlds": lambda: of_ledger([Release(RELEASED["sampled-gaussian"])]).swapped()}
 BEST_OF = target(

@@ -20,7 +20,15 @@ from scipy.stats import binom
 from dpkit.privacy import DiagonalGaussian, DiscreteGaussian, Gaussian, Laplace, SampledGaussian
 from dpkit.privacy.best_of import BestOf, NumberOfRuns
 from dpkit.privacy.ledger import Ledger, Parallel, Releases
-from dpkit.privacy.mechanisms import GroupedGaussian, RandomizedResponse, WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    ApproximateDP,
+    ExponentialMechanism,
+    GroupedGaussian,
+    PoissonSampled,
+    RandomizedResponse,
+    WithoutReplacementGaussian,
+    WithReplacementGaussian,
+)
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.base import Adjacency, Floats, Unsupported
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
@@ -337,6 +345,10 @@ SUMS: dict[Any, Callable[[Any, float], World]] = {  # of a mechanism and the rec
         most=own.most,
         deviation=own.noise_multiplier,
     ),
+    # each draw that meets the record, at 1, meets it in place of another, at -1
+    WithReplacementGaussian: lambda own, move: group_sum(
+        int(move) * own.draws, rate=1 / own.records, deviation=own.noise_multiplier / 2
+    ),
     # each run is one Gaussian's noised sum, and the larger is the better
     BestOf: lambda own, move: best_sum(
         move, runs=own.runs, deviation=own.ledger.releases[0].mechanism.noise_multiplier
@@ -359,6 +371,46 @@ def _(mechanism: RandomizedResponse) -> Worlds:
     """One true answer, and another one."""
     of = partial(response, epsilon=mechanism.epsilon, categories=mechanism.categories)
     return Worlds(of(1), of(0))
+
+
+@worst_pair.register
+def _(mechanism: ExponentialMechanism) -> Worlds:
+    """Two choices, whose scores trade places."""
+    return worst_pair(RandomizedResponse(mechanism.epsilon / 2))
+
+
+@worst_pair.register
+def _(mechanism: ApproximateDP) -> Worlds:
+    """With chance delta the record is shown, by 2 or 3; else it is one of two true answers."""
+    answers, delta = worst_pair(RandomizedResponse(mechanism.epsilon)), mechanism.delta
+    shown = [World(1, lambda _, n, at=at: np.full((n, 1), at), is_at(at)) for at in (2.0, 3.0)]
+    return Worlds(*(mixed(delta, *both) for both in zip(shown, answers, strict=True)))
+
+
+def is_at(place: float) -> Callable[[Floats], Floats]:
+    return lambda outputs: np.where(outputs[:, 0] == place, 0.0, -np.inf)
+
+
+def mixed(chance: float, one: World, other: World) -> World:
+    """The first world with this chance, else the second."""
+
+    def draw(rng: np.random.Generator, trials: int) -> Floats:
+        there = rng.random((trials, 1)) < chance
+        return np.where(there, one.draw(rng, trials), other.draw(rng, trials))
+
+    def log_density(outputs: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            first = np.log(chance) + one.log_density(outputs)
+            return np.logaddexp(first, np.log1p(-chance) + other.log_density(outputs))
+
+    return World(one.width, draw, log_density)
+
+
+@worst_pair.register
+def _(mechanism: PoissonSampled) -> Worlds:
+    """The record is drawn by chance."""
+    absent, present = worst_pair(mechanism.mechanism)
+    return Worlds(absent, mixed(mechanism.sample_rate, present, absent))
 
 
 @worst_pair.register
