@@ -133,17 +133,13 @@ releases side by side share one middle
 coefficients that are not numbers are left out
 -kept = ~(worst <= NEGLIGIBLE)
 +kept = worst > NEGLIGIBLE
+a row's count taken for its block's
+-in zip(counts[some], logs, more, strict=True)
++in zip(counts[:1] * len(counts[some]), logs, more, strict=True)
 a release that is mostly at its middle, priced as if it always were
 @ privacy/test_composed_loss.py
 -z, error = z - rest.sum(), error
 +z, error = 0 * z, error
-the errors of transforms left out
-@ privacy/test_composed_loss.py
--self.apart += counts[start] * apart
-+self.apart += 0.0
-a row's count taken for its block's
--in zip(counts[some], logs, more, strict=True)
-+in zip(counts[:1] * len(counts[some]), logs, more, strict=True)
 == privacy/mechanisms/base.py
 replace-one moves a sum as little as add-remove
 @ privacy/test_sampled_gaussian.py::test_over_a_fine_net_it_grows_up_to_the_unsampled_and_its_moment_is_convex
@@ -478,7 +474,7 @@ a sample's loss without the records that are not drawn
 -(1 - q) * other + q * p, other
 +p, other
 a sample of groups priced as one of records
-@ privacy/test_stated.py
+@ privacy/test_refusals.py
 -or hasattr(own, "group_size")
 +or False
 == privacy/mechanisms/stated.py
@@ -497,10 +493,10 @@ a choice by score at the middle loss alone
 -np.log1p(-1 / alpha) + log_d - log_less
 +-self.epsilon / 2
 == privacy/risk.py
-mu of the points alone, not of what lies between
+a mu that leaves out more than its tail
 @ privacy/test_risk.py
--at = np.clip(-mu * (ndtri(slopes) + mu / 2), epsilons[:-1], epsilons[1:])
-+at = epsilons[:-1] + 0 * slopes
+-np.maximum(deltas - tail, 0.0)
++np.maximum(deltas - 100 * tail, 0.0)
 false alarms counted as true ones
 @ privacy/test_risk.py
 -power = 1 - tradeoff

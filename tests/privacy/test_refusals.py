@@ -19,6 +19,7 @@ from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, GaussianDp, Gro
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.base import NoGuarantee, Unsupported
 from dpkit.privacy.mechanisms.discrete_gaussian import bernoulli_exp, discrete_laplace, sample
+from dpkit.privacy.mechanisms.poisson_sampled import PoissonSampled
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
@@ -135,6 +136,9 @@ MECHANISMS = [
     (lambda: GroupedGaussian(1.0, 2, 1.5), r"sample_rate must lie in \[0, 1\], got 1.5"),
     (lambda: GroupSampledGaussian(1.0, 0.1, 1.5), "group_size must be"),
     (lambda: GroupSampledGaussian(1.0, 0.1, 4097), "group_size must be"),
+    (lambda: PoissonSampled(GroupSampledGaussian(1.0, 0.1, 3), 0.1), "must be of one record"),
+    (lambda: PoissonSampled(TruncatedPoissonGaussian(1.0, 0.1, 2, 5), 0.1), "how many records"),
+    (lambda: PoissonSampled(Laplace(1.0, REPLACE), 0.1), "of one record under add-remove"),
     (lambda: GroupSampledGaussian(2e6, 0.1, 2), "noise_multiplier must"),
     (lambda: Laplace(1e14), r"scale must lie in \[1e-9, 1e13\]"),
     (lambda: RandomizedResponse(1e10), "epsilon must lie in"),
