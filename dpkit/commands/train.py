@@ -86,7 +86,6 @@ def train(
             "--checkpoint another file, such as run.pt"
         )
     from dpkit.datasets.images import class_folders
-    from dpkit.training import device_named
 
     try:
         images = _images(data, size=size, channels=1 if grey else 3)
@@ -98,7 +97,7 @@ def train(
             delta=delta,
             batch_size=batch_size,
             public_size=public_size,
-            device=str(device_named(device)),
+            device=device,
             reproducible_seed=reproducible_seed,
         )
         parts = (images.pixels,) if gan.classes is None else (images.pixels, images.labels)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dpkit.common import checks
 from dpkit.privacy import shuffled
@@ -21,7 +21,6 @@ from dpkit.privacy.mechanisms import (
     WithReplacementGaussian,
 )
 from dpkit.privacy.mechanisms.base import PricedAsOne
-from dpkit.privacy.mechanisms.sampled_gaussian import LARGEST_GROUP
 
 # What a caller may assume of a run where no accountant prices what it does.
 SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"
@@ -142,11 +141,12 @@ class _Batches(_Steps):
     expected_batch_size: int
     adjacency: Adjacency = "add-remove"
     assumptions: tuple[str, ...] = ()
+    known: ClassVar[tuple[str, ...]] = ADJACENCIES  # under which they have a price
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         checks.whole(1, expected_batch_size=self.expected_batch_size)
-        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
+        checks.one_of(self.known, adjacency=self.adjacency)
 
 
 class PoissonSampling(_Batches):
@@ -301,10 +301,7 @@ class FixedSizeBatches(_Batches):
     """
 
     adjacency: Adjacency = "replace-one"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.one_of(("replace-one",), adjacency=self.adjacency)
+    known = ("replace-one",)
 
     def release(
         self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
@@ -314,18 +311,14 @@ class FixedSizeBatches(_Batches):
         return WithoutReplacementGaussian(noise / 2, sample_rate)
 
 
-@dataclass(frozen=True)
 class WithReplacement(_Batches):
     """Batches of as many draws, each of any record: one may be met more than once.
 
     Raises:
-        ValueError: the size is not an integer in [1, 4096], or adjacency is not "add-remove".
+        ValueError: the size is not an integer >= 1, or adjacency is not "add-remove".
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.in_range(1, LARGEST_GROUP, expected_batch_size=self.expected_batch_size)
-        checks.one_of(("add-remove",), adjacency=self.adjacency)
+    known = ("add-remove",)
 
     def release(
         self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
@@ -335,7 +328,6 @@ class WithReplacement(_Batches):
         return WithReplacementGaussian(noise_multiplier, batch, round(batch / sample_rate))
 
 
-@dataclass(frozen=True)
 class BallsAndBins(_Batches):
     """Passes in which every record enters one of public_size // expected_batch_size batches.
 
@@ -345,9 +337,7 @@ class BallsAndBins(_Batches):
         ValueError: the size is not an integer >= 1, or adjacency is not "add-remove".
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.one_of(("add-remove",), adjacency=self.adjacency)
+    known = ("add-remove",)
 
     def release(
         self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
