@@ -8,8 +8,11 @@ seed 0; those are kept whose epsilon lies in .001 to 100.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from resource import RLIMIT_AS, setrlimit
 from time import perf_counter
 from typing import NamedTuple
 
@@ -21,6 +24,8 @@ from dpkit.privacy import Release, SampledGaussian, pld
 PICTURE = Path(__file__).parents[2] / "docs/widths.png"
 RANGES = ((0.2, 20), (1e-9, 1), (1, 1e9), (1e-15, 0.1))
 WIDTHS = (0.001, 0.01, 1.0)  # relative, of the classes in the picture
+PEERS_ERROR = 1e-13  # of its deltas, by rounding, which its bounds leave out
+MEMORY = 4 * 2**30  # bytes, beyond which the peer is asked on a coarser grid
 
 
 class Setting(NamedTuple):
@@ -60,23 +65,27 @@ def widths(count: int, *, rng: np.random.Generator) -> Iterator[Width]:
             yield Width(setting, found.lower, found.epsilon, seconds)
 
 
-def contradicted(width: Width) -> str:
-    """What dp-accounting says against the pair, if it does."""
+def contradicted(width: Width) -> str | None:
+    """What dp-accounting's bounds say against the pair, or nothing; None without an answer."""
     from dp_accounting.pld import privacy_loss_distribution as peer
 
     noise, rate, steps, delta = width.setting
-    bounds = []
-    for above in (False, True):
-        how = {"sampling_prob": rate, "pessimistic_estimate": above, "use_connect_dots": above}
-        # as fine as a peer's grid of 10^6 cells holds
-        how["value_discretization_interval"] = max(
-            1e-4 * width.epsilon / max(steps**0.5, 1), 40 / noise**2 / 1e6
-        )
-        one = peer.from_gaussian_mechanism(noise, **how)
-        bounds.append(one.self_compose(steps).get_epsilon_for_delta(delta))
-    if bounds[0] * (1 - 1e-6) > width.epsilon or width.lower * (1 - 1e-6) > bounds[1]:
-        return f"{width} against {bounds}"
-    return ""
+    if delta < 100 * PEERS_ERROR:
+        return None
+    finest = max(1e-4 * width.epsilon / max(steps**0.5, 1), 40 / noise**2 / 1e6)
+    for interval in finest * 10.0 ** np.arange(4):
+        deltas = []
+        with suppress(MemoryError):
+            for above, at in ((False, width.epsilon), (True, width.lower)):
+                how = {"pessimistic_estimate": above, "use_connect_dots": above}
+                how |= {"sampling_prob": rate, "value_discretization_interval": interval}
+                one = peer.from_gaussian_mechanism(noise, **how).self_compose(steps)
+                deltas.append(one.get_delta_for_epsilon(at))
+        if len(deltas) == 2:
+            wrong = deltas[0] > delta * (1 + 1e-6) + PEERS_ERROR
+            wrong |= deltas[1] < delta * (1 - 1e-6) - PEERS_ERROR
+            return f"{width} against {deltas}" if wrong else ""
+    return None
 
 
 def draw(found: list[Width], path: Path) -> None:
@@ -96,12 +105,18 @@ def draw(found: list[Width], path: Path) -> None:
 
 
 def main(count: int, *, peer: bool) -> None:
-    found = []
+    found, answers = [], Counter[bool]()
+    if peer:
+        setrlimit(RLIMIT_AS, (MEMORY, MEMORY))
     for one in widths(count, rng=np.random.default_rng(0)):
         found.append(one)
-        if peer and (said := contradicted(one)):
-            print("contradicted:", said, flush=True)
+        if peer:
+            said = contradicted(one)
+            answers[said is not None] += 1
+            if said:
+                print("contradicted:", said, flush=True)
     relative = np.array([one.relative for one in found])
+    print(f"the peer was asked of {answers[True]}, and not of {answers[False]}")
     print([f"{100 * (relative <= most).mean():.1f} % within {most}" for most in WIDTHS[:2]])
     print(f"the slowest took {max(one.seconds for one in found):.2f} s")
     for i in np.argsort(-relative)[:20]:
