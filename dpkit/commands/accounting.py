@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from dpkit import __version__
-from dpkit.commands import curves
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
 from dpkit.common import checks
@@ -105,13 +104,6 @@ def epsilon(
             "the geometric law with this mean.",
         ),
     ] = None,
-    curve: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write epsilon over delta, and the reverse, to a .csv table.",
-        ),
-    ] = None,
     sampling: Annotated[
         str | None,
         typer.Option(
@@ -165,10 +157,6 @@ def epsilon(
 
       python -m dpkit epsilon ... --best-of 10
 
-    The same at other deltas and epsilons, as a table:
-
-      python -m dpkit epsilon ... --accountant pld --curve run.csv
-
     Batches as code really draws them, all ways side by side:
 
       python -m dpkit epsilon --noise-multiplier 1 --steps 10000 --delta 1e-5
@@ -193,7 +181,6 @@ def epsilon(
             "--report": report or None,
             "--group-size": group_size,
             "--best-of": best_of,
-            "--curve": curve,
         }
         leave_out(others, "with --sampling each way has its own accountant and adjacency")
         show(
@@ -215,7 +202,6 @@ def epsilon(
     )
     priced = releases if best_of is None else choice(releases, mean=best_of)
     if group_size is not None:
-        leave_out({"--curve": curve}, "groups have no curve here")
         if pricing.accountant != "pld":
             raise ValueError(
                 f"--group-size is for accountant pld, got {pricing.accountant}: add "
@@ -223,8 +209,6 @@ def epsilon(
             )
         found = groups.epsilon(priced, group_size=group_size, delta=delta)
     else:
-        if curve is not None:
-            curves.write(curve, pricing, priced, delta)
         found = pricing.epsilon(priced, delta)
     total = sum(release.count for release in releases)
     asked = {"group_size": group_size, "best_of": best_of}

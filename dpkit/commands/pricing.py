@@ -44,12 +44,6 @@ class Pricing(NamedTuple):
             f"dpkit.privacy.accountants.{ACCOUNTANTS[self.accountant]}"
         ).epsilon
 
-    def delta(self, ledger: Releases, epsilon: float) -> Guarantee:
-        """The ledger's delta at `epsilon`."""
-        return import_module(self.price.__module__).delta(
-            ledger, epsilon=epsilon, **self.options
-        )
-
     @property
     def options(self) -> dict[str, Any]:
         """What `price` takes beside ledger and delta."""

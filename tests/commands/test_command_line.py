@@ -1,6 +1,5 @@
 """The command line: its JSON, its help, and one line of error with exit code 2."""
 
-import csv
 import math
 import re
 from unittest.mock import Mock
@@ -18,7 +17,6 @@ DRAWN = "epsilon --noise-multiplier 1 --steps 9 --delta 1e-5"
 LEDGER = "epsilon --delta 1e-5 --ledger"
 WOR = "--accountant wor --adjacency"
 NAMES = ", ".join(paper.__name__.rpartition(".")[2] for paper in PAPERS)
-OWN = pytest.mark.slow("a curve of this one accountant that is not its")
 
 
 def test_epsilon_options(answer):
@@ -123,7 +121,6 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
         ("epsilon --steps 1" + "0" * 400, "count must be at most 10^15"),
         ("epsilon-of", "No such command 'epsilon-of'"),
         (f"epsilon {RUN} --group-size 2", "--group-size is for accountant pld"),
-        (f"epsilon {RUN} --accountant pld --group-size 2 --curve a.csv", "--curve is given"),
         (f"epsilon {RUN} --accountant pld --best-of 10", "use accountant rdp"),
         (f"epsilon {RUN} --accountant pld --best-of 10 --group-size 2", "use accountant rdp"),
         (f"{DRAWN} --sampling shuffled --batch-size 6", "--sampling needs --data-size as well"),
@@ -317,40 +314,6 @@ def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
     assert (out, page.read_text()) == (f"dp_cgan table_1 a: done\nreport: {page}\n", "made")
     assert code == (2 if fails else 0)
     assert err.startswith("error: 1 of 2 parts failed: dp_cgan table_1 b (OSError" if fails else "")
-
-
-@pytest.mark.parametrize(
-    "accountant",
-    ["rdp", "gdp", *(pytest.param(one, marks=OWN) for one in ("pld", "wor", "moments"))],
-)
-def test_curves_are_the_accountants_own_prices(answer, tmp_path, accountant):
-    table = tmp_path / "run.csv"
-    asked = answer(f"epsilon {RUN} --accountant {accountant} --curve {table}")
-    with table.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    at_delta = [row for row in rows if row["given"] == "delta"]
-    (same,) = [row for row in at_delta if float(row["delta"]) == 1e-5]
-    assert float(same["epsilon"]) == pytest.approx(asked["epsilon"], rel=1e-12)
-    assert float(same["epsilon_at_least"]) == pytest.approx(asked["lower"], rel=1e-12)
-    epsilons = [float(row["epsilon"]) for row in at_delta]
-    assert epsilons == sorted(epsilons, reverse=True)
-    deltas = [float(row["delta"]) for row in rows if row["given"] == "epsilon"]
-    assert deltas == sorted(deltas, reverse=True)
-    assert len(deltas) == 24
-    assert all(float(row["epsilon_at_least"]) <= float(row["epsilon"]) for row in rows)
-
-
-def test_a_curve_of_another_kind_is_refused_before_anything_is_written(refused, tmp_path):
-    assert "--curve must end in .csv" in refused(f"epsilon {RUN} --curve {tmp_path}/a.png")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("steps", ["--steps 0", "--steps 100000000 --accountant rdp"])
-def test_a_curve_of_nothing_and_one_without_end_are_written(dpkit, tmp_path, steps):
-    line = f"epsilon --noise-multiplier 0.01 --sample-rate 1 {steps} --delta 1e-5"
-    code, _, _ = dpkit(f"{line} --curve {tmp_path}/a.csv")
-    assert code == 0
-    assert (tmp_path / "a.csv").exists()
 
 
 def test_epsilon_of_a_group_and_of_the_best_of_several_runs(answer):

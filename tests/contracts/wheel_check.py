@@ -31,7 +31,7 @@ BEYOND_CORE = [
     TRAIN.format("digits", "digits.safetensors"),
     TRAIN.format("pictures --size 16", "pictures.safetensors"),
     "python -m dpkit sample digits.safetensors --labels 0,1,2 --out samples",
-    "python -m dpkit epsilon --ledger digits.safetensors --delta 1e-4 --curve curve.csv",
+    "python -m dpkit epsilon --ledger digits.safetensors --delta 1e-4",
     "python -m dpkit reproduce dp_cgan table_1 --scale small --results results",
     "python -m dpkit reproduce dp_cgan --all --scale small --results results",  # and the report
 ]

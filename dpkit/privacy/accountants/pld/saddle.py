@@ -109,7 +109,9 @@ class Moments(NamedTuple):
     def finer(self, low: float, high: float) -> "Moments":
         """With more tilts from `low` to `high`."""
         more = _moments(self.releases, np.geomspace(low, high, BETWEEN + 2)[1:-1])
-        more = more.reversed() if self.reverse else more
+        return self.joined(more.reversed() if self.reverse else more)
+
+    def joined(self, more: "Moments") -> "Moments":
         order = np.argsort(np.concatenate([self.tilts, more.tilts]))
         both = zip(self[:4], more[:4], strict=True)
         tilts, log, mean, variance = (np.concatenate(one)[order] for one in both)
@@ -163,11 +165,9 @@ def moments(releases: Sequence[Coarse]) -> Moments:
         for group in np.array_split(np.arange(SINGLE, len(ordered)), GROUPS):
             count = sum(ordered[i].count for i in group)
             releases.append(ordered[group[group.size // 2]]._replace(count=count))
-    seen = {
-        "hits": float(sum(map(hits, releases))),
-        "far": np.concatenate([_far(one) for one in releases], axis=1),
-        "releases": releases,
-    }
+    far = [_far(one) for one in releases]
+    seen = {"hits": float(sum(one[1:].sum(axis=1).max() for one in far))}
+    seen |= {"far": np.concatenate(far, axis=1), "releases": releases}
     rough = _moments(releases, TILTS)._replace(**seen)
     most = np.maximum(rough.log, rough.log[::-1])[-TILTS.size :]
     deciding = 1 + np.flatnonzero((most[1:-1] > 1e-2) & (most[1:-1] < 1e3))
@@ -175,20 +175,11 @@ def moments(releases: Sequence[Coarse]) -> Moments:
         return rough
     first, last = deciding[0], deciding[-1] + 1
     between = np.geomspace(TILTS[first], TILTS[last], FINER * (last - first) + 1)
-    fine = _moments(releases, between[np.arange(between.size) % FINER > 0])
-    order = np.argsort(np.concatenate([rough.tilts, fine.tilts]))
-    tilts, log, mean, variance = (
-        np.concatenate(both)[order] for both in zip(rough[:4], fine[:4], strict=True)
-    )
-    return Moments(tilts, log, mean, variance, **seen)
-
-
-def hits(one: Coarse) -> float:
-    """How many of a release's losses, on average, are not within a thousandth of its span."""
-    return float(_far(one)[1:].sum(axis=1).max())
+    return rough.joined(_moments(releases, between[np.arange(between.size) % FINER > 0]))
 
 
 def _far(one: Coarse) -> Floats:
+    """The losses that are not within a thousandth of a release's span, as `Moments.far`."""
     near = np.abs(one.edges - one.centre) <= (one.span[1] - one.span[0]) / 1_000
     away = ~(near[1:] & near[:-1])
     losses = (one.edges[1:] + one.edges[:-1]) / 2
@@ -270,9 +261,8 @@ def for_epsilon(
     proven = _log_bounds(found, epsilon)
     if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
         saddle = min(saddle, float(tilt[np.argmax(proven < -200)]))
-    below = (
-        max(float(proven.min()), -200.0) - 5.0
-    )  # what one moment proves is somewhat too much
+    # what one moment proves is somewhat too much
+    below = max(float(proven.min()), -200.0) - 5.0
     log_delta = below if delta is None else float(np.log(delta))
     at = epsilon if found.rare(releases) else None
     return _look(found, saddle, log_delta, releases, at)
@@ -339,9 +329,8 @@ def _look(
     less = saddle * 0.9 ** np.arange(1, 30) if seldom else tilts[tilts < saddle][::-3]
     for tilt in [saddle, *less]:
         log = float(np.interp(tilt, found.tilts, found.log))
-        sought = min(
-            log_delta - (log - tilt * epsilon), 0.0
-        )  # log, in units of the tilted mass
+        # log, in units of the tilted mass
+        sought = min(log_delta - (log - tilt * epsilon), 0.0)
         if seldom or releases is None:
             sought = min(sought - float(_peak(np.array(tilt))), 0.0)
         if looks and not np.log(error) < np.log(SMALL if seldom else OUTSIDE) + sought:
