@@ -3,14 +3,18 @@
 import itertools
 import math
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from dpkit.privacy import Release, SampledGaussian, as_drawn, pld
-from dpkit.privacy.mechanisms import TruncatedPoissonGaussian, WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    ADJACENCIES,
+    TruncatedPoissonGaussian,
+    WithoutReplacementGaussian,
+)
 from dpkit.privacy.sampling import ShuffledBatches
 
 CELLS = {1: 400, 2: 90, 3: 36}  # of each sum, by sums: merging outputs never shows more
@@ -22,6 +26,7 @@ NOISES = [(0.7, 0.1), (1.5, 0.003), (0.7, 0.003), (1.5, 0.1)]
 SIZES = [(n, m) for n in (4, 5, 6) for m in (1, 2, 3)]
 DEAR = [(0.4, 0.01), (0.8, 0.1), (0.8, 0.01), (1.6, 0.1)]
 ALONE = pytest.mark.slow("a price too low at one noise and delta alone")
+SEEDS = [0, 1, 2, *(pytest.param(seed, marks=ALONE) for seed in range(3, 10))]
 
 
 def reach(noise: float) -> float:
@@ -139,21 +144,27 @@ def cut(records: Records, rate: float, most: int) -> Law:
     return dict(found)
 
 
-@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
-@pytest.mark.parametrize(("noise", "target"), NOISES)
-@pytest.mark.parametrize(
-    ("n", "rate", "most"), [(4, 0.5, 1), (5, 0.3, 2), (6, 0.5, 3), (6, 0.3, 6)]
-)
-def test_truncated_poisson_batches_of_small_data_sets(n, rate, most, noise, target, adjacency):
-    step = TruncatedPoissonGaussian(noise, rate, most, n, adjacency)
-    found = pld.epsilon([Release(step)], delta=target)
-    if adjacency == "replace-one":
-        pairs = [[cut(one, rate, most) for one in pair] for pair in neighbours(n, adjacency)]
-    else:
-        pairs = with_and_without(n, lambda records: cut(records, rate, most))
-        more = with_and_without(n + 1, lambda records: cut(records, rate, most))
-        check(more, noise, 0.0, found.epsilon, target)
-    check(pairs, noise, found.lower, found.epsilon, target)
+def some_of_a_hundred(rng: np.random.Generator, most: int) -> tuple[int, int, float, float]:
+    """Records, a size up to that, a noise and a delta: 10 of a mechanism in each of 10 tests."""
+    n = int(rng.integers(2, most + 1))
+    noise, target = np.exp(rng.uniform(np.log([0.6, 1e-4]), np.log([3.0, 0.2])))
+    return n, int(rng.integers(1, n + 1)), float(noise), float(target)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_truncated_poisson_batches_of_small_data_sets(seed):
+    rng = np.random.default_rng(seed)
+    for adjacency in ADJACENCIES * 5:
+        n, most, noise, target = some_of_a_hundred(rng, 5)
+        rate = float(rng.uniform(0.02, 1.0))
+        step = TruncatedPoissonGaussian(noise, rate, most, n, adjacency)
+        found, law = pld.epsilon([Release(step)], delta=target), partial(cut, rate=rate, most=most)
+        if adjacency == "replace-one":
+            pairs = [[law(one) for one in pair] for pair in neighbours(n, adjacency)]
+        else:
+            pairs = with_and_without(n, law)
+            check(with_and_without(n + 1, law), noise, 0.0, found.epsilon, target)
+        check(pairs, noise, found.lower, found.epsilon, target)
 
 
 @cache
@@ -161,15 +172,16 @@ def again(records: Records, batch: int) -> Law:
     return shares(Counter((sum(drawn),) for drawn in itertools.product(records, repeat=batch)))
 
 
-@pytest.mark.parametrize("noise", [1.2, 2.5])  # less leaves floats few digits of e^epsilon q
-@pytest.mark.parametrize("target", [0.1, 0.003])
-@pytest.mark.parametrize(("n", "batch"), [(2, 2), (3, 1), (3, 3), (5, 2), (6, 3)])
-def test_batches_with_replacement_of_small_data_sets(n, batch, noise, target):
-    found = as_drawn.DrawnRun(noise, batch, n, 1).guarantee("with-replacement", delta=target)
-    pairs = with_and_without(n, lambda records: again(records, batch))
-    check(pairs, noise, found.lower, found.epsilon, target)
-    pairs = with_and_without(n + 1, lambda records: again(records, batch))
-    check(pairs, noise, 0.0, found.epsilon, target)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_batches_with_replacement_of_small_data_sets(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        n, batch, noise, target = some_of_a_hundred(rng, 5)
+        noise *= 2  # less leaves floats few digits of e^epsilon q
+        found = as_drawn.DrawnRun(noise, batch, n, 1).guarantee("with-replacement", delta=target)
+        law = partial(again, batch=batch)
+        check(with_and_without(n, law), noise, found.lower, found.epsilon, target)
+        check(with_and_without(n + 1, law), noise, 0.0, found.epsilon, target)
 
 
 def product(first: Law, second: Law) -> Law:
