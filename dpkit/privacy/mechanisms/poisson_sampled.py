@@ -83,7 +83,7 @@ class PoissonSampled:
         attained = own.attained and PrivacyLoss(
             lambda edges: masses(edges, own.attained or own)
         )
-        return PrivacyLoss(masses, attained=attained, blur=16 * UNIT * abs(np.log(q)))
+        return PrivacyLoss(masses, attained=attained, blur=-16 * UNIT * float(np.log(q)))
 
     rdp = unknown(
         "no Renyi DP of a Poisson sample is known for any mechanism; use accountant pld"
