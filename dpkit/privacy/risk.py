@@ -19,6 +19,7 @@ from dpkit.privacy.mechanisms import Floats, gaussian
 NODES = 256  # epsilons at which delta is proven
 FALSE_ALARMS = (0.01, 0.001)
 ALPHAS = ndtr(np.linspace(-9, 9, 1801))  # false alarms at which curves are compared
+FARTHEST = 700.0  # epsilon, beyond which nothing is said: e^epsilon is no float
 ROUNDED_UP = 1 + 1e-6
 
 
@@ -64,7 +65,7 @@ def risk(ledger: Releases, *, tail: float = 1e-10) -> Risk:
     """
     ledger, tail = Ledger.of(ledger), checks.in_range(1e-12, 1e-3, tail=tail)
     most = pld.epsilon(ledger, delta=tail).epsilon
-    if not most < np.inf:
+    if not most < FARTHEST:
         return Risk(np.inf, tail, 1.0, dict.fromkeys(FALSE_ALARMS, 1.0), 1.0, 1.0)
     epsilons = np.linspace(0.0, most, NODES) if most > 0 else np.zeros(1)
     deltas = pld.profile(ledger, epsilons)

@@ -1,55 +1,22 @@
-"""The whole privacy profile and trade-off curve, of a ledger by any accountant.
+"""The trade-off curve that a privacy profile, delta as a function of epsilon, allows.
 
-The profile is delta as a function of epsilon. The trade-off curve f is the least type II error of
+The trade-off curve f is the least type II error of
 any test of "the record is absent" against "it is present" (or the reverse), as a function of its
 type I error: f(alpha) = 1 - alpha shows nothing, f = 0 everything (Dong, Roth, Su 2022).
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit.privacy.accountants import pld
-from dpkit.privacy.calibrate import Accountant
-from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Floats
-
-
-def profile(
-    ledger: Releases, epsilons: ArrayLike, *, accountant: Accountant, **options: Any
-) -> Floats:
-    """An accountant's delta at each of `epsilons`, shape (len(epsilons),).
-
-    Args:
-        ledger: releases under one adjacency.
-        epsilons: nats, finite and >= 0, in any order.
-        accountant: `rdp.delta`, `pld.delta` or another of their signature; `options` go to it.
-            Where it approximates, so does the profile.
-
-    Raises:
-        ValueError: epsilons is not a list of numbers, or what the accountant raises.
-        ArithmeticError: a delta came out as NaN.
-    """
-    ledger, asked = Ledger.of(ledger), np.asarray(epsilons, dtype=np.float64)
-    if asked.ndim != 1:
-        raise ValueError(f"epsilons must be a list of numbers, got shape {asked.shape}")
-    if accountant is pld.delta and not options:
-        return pld.profile(ledger, asked)
-    found = np.array([accountant(ledger, epsilon=float(e), **options).delta for e in asked])
-    if np.isnan(found).any():
-        raise ArithmeticError("the accountant's delta is NaN at some epsilon")
-    order = np.argsort(asked)
-    # what holds at an epsilon holds beyond it
-    found[order] = np.minimum.accumulate(found[order])
-    return found
 
 
 def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> Floats:
     """The least type II error that (epsilon, delta) pairs allow at each alpha: (alphas,).
 
-    Of a ledger's `profile` it is a lower bound on what any test of it has, in both directions; more
-    epsilons, up to log(1 / the smallest alpha > 0), make the curve higher, never wrong.
+    Of a ledger's profile (`pld.profile`) it is a lower bound on what any test of it has, in both
+    directions; more epsilons, up to log(1 / the smallest alpha > 0), make the curve higher, never
+    wrong.
 
     f(alpha) = max over the pairs of max(0, 1 - delta - e^epsilon alpha,
     e^-epsilon (1 - delta - alpha)) (Wasserman, Zhou 2010, Thm 2.4; Dong, Roth, Su 2022, Prop. 2.5).

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from truths import direction, larger, tails
 
-from dpkit.privacy import Gaussian, RenyiFilter, SampledGaussian, Unsupported, calibrate, tradeoff
+from dpkit.privacy import Gaussian, RenyiFilter, SampledGaussian, Unsupported, calibrate, risk
 from dpkit.privacy.accountants import composition, filters, gdp, moments, pld, rdp
 from dpkit.privacy.ledger import FIXED, Ledger, Release, parallel
 from dpkit.privacy.mechanisms import DiscreteGaussian, NoGuarantee, WithoutReplacementGaussian
@@ -38,7 +38,8 @@ TAKES_A_LEDGER = {
     **{"gdp.delta": partial(gdp.delta, epsilon=1.0), "gdp.mu": gdp.mu},
     "basic": partial(composition.basic, delta=1e-5),
     "advanced": partial(composition.advanced, delta=1e-5),
-    "tradeoff.profile": lambda x: list(tradeoff.profile(x, [0.0, 1.0], accountant=rdp.delta)),
+    "pld.profile": lambda x: list(pld.profile(x, [0.0, 1.0])),
+    "risk": risk,
     "parallel": parallel,
     "best_order": lambda ledger: filters.best_order(9.0, delta=1e-5, ledger=ledger),
     "Ledger.of": Ledger.of,

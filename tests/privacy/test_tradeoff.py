@@ -4,12 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, tradeoff
-from dpkit.privacy.accountants import gdp, moments, pld, rdp
+from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, pld, tradeoff
 
 ALPHAS = np.array([0.0, 1e-12, 1e-3, 0.05, 0.3, 0.5, 0.77, 0.95, 0.999, 1.0])
 EPSILONS = np.geomspace(1e-3, 30, 60)
@@ -42,39 +40,31 @@ def test_one_pair_of_epsilon_and_delta_is_its_polygon():
     assert tradeoff.from_profile([math.inf], [0.0], [0.0, 0.5]).tolist() == [1.0, 0.0]
 
 
-def curve(ledger, alphas, *, accountant, epsilons: ArrayLike = EPSILONS) -> np.ndarray:
-    deltas = tradeoff.profile(ledger, epsilons, accountant=accountant)
-    return tradeoff.from_profile(epsilons, deltas, alphas)
+def test_a_curve_by_the_accountant_lies_below_the_exact_one_and_close():
+    ledger, expected = [Release(Gaussian(3.0), 9)], ndtr(-ndtri(ALPHAS[2:-1]) - 1.0)
+    found = tradeoff.from_profile(EPSILONS, pld.profile(ledger, EPSILONS), ALPHAS[2:-1])
+    assert (found <= expected * (1 + 1e-12)).all()
+    np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
-def test_curves_of_accountants_lie_below_the_exact_one_and_close():
-    alphas = ALPHAS[2:-1]
-    noise, count = 3.0, 9
-    ledger, expected = [Release(Gaussian(noise), count)], ndtr(-ndtri(alphas) - 1.0)
-    close, loose = (curve(ledger, alphas, accountant=a) for a in (gdp.delta, rdp.delta))
-    for one in (close, loose):
-        assert (one <= expected * (1 + 1e-12)).all()
-    np.testing.assert_allclose(close, expected, atol=2e-3)
-    assert (loose > 0.5 * expected).all()  # what RDP loses by its conversion
-    few = curve(ledger, [0.05], accountant=pld.delta, epsilons=[0.8, 1.1, 1.4])
-    assert 0.9 * ndtr(-ndtri(0.05) - 1) < few[0] <= ndtr(-ndtri(0.05) - 1)
-
-
-def test_profiles_are_what_the_accountant_says_and_never_rise():
-    ledger = [Release(SampledGaussian(1.1, 0.05), 100)]
-    epsilons = [3.0, 0.0, 1.0]
-    found = tradeoff.profile(ledger, epsilons, accountant=rdp.delta, conversion="classic")
-    for epsilon, value in zip(epsilons, found, strict=True):
-        assert value == rdp.delta(ledger, epsilon=epsilon, conversion="classic").delta
-    assert found[1] >= found[2] >= found[0]
-    rising = lambda _, epsilon: gdp.delta([], epsilon=epsilon)._replace(delta=epsilon / 9)  # noqa: E731
-    assert tradeoff.profile(ledger, [2.0, 1.0], accountant=rising).tolist() == [1 / 9, 1 / 9]
-    few = tradeoff.profile(ledger, [2.0], accountant=moments.delta, moments=3)
-    assert few[0] == moments.delta(ledger, epsilon=2.0, moments=3).delta
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps"), [(1.1, 0.05, 100), (20.0, 1e-3, 10**9), (0.8, 1e-5, 10**6)]
+)
+def test_a_profile_proves_what_delta_proves_and_little_less(noise, rate, steps):
+    """Of many releases the deltas in between lie on chords, in e^epsilon."""
+    ledger = [Release(SampledGaussian(noise, rate), steps)]
+    most = pld.epsilon(ledger, delta=1e-6).epsilon
+    epsilons = np.linspace(1, 0, 33) * most
+    found = pld.profile(ledger, epsilons)
+    assert (np.diff(found) >= 0).all()
+    for at in (0, 1, 8, 31, 32):
+        least = pld.delta(ledger, epsilon=float(epsilons[at])).delta
+        assert least * (1 - 1e-3) <= found[at] <= least * 1.4
+    assert pld.profile(ledger, epsilons[[4, 4, 2]])[0] == pytest.approx(found[4], rel=0.4)
 
 
 def test_no_guarantee_hides_nothing_and_nothing_released_shows_nothing():
-    nothing_hidden = curve([Release(NoGuarantee("x"))], ALPHAS, accountant=rdp.delta)
-    assert (nothing_hidden == 0).all()
-    nothing = curve([], ALPHAS, accountant=rdp.delta, epsilons=[0.0])
+    shown = pld.profile([Release(NoGuarantee("x"))], EPSILONS)
+    assert (tradeoff.from_profile(EPSILONS, shown, ALPHAS) == 0).all()
+    nothing = tradeoff.from_profile([0.0], pld.profile([], [0.0]), ALPHAS)
     np.testing.assert_allclose(nothing, 1 - ALPHAS, atol=1e-14)

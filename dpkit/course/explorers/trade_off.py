@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpkit.common import checks, plots
-from dpkit.common.show import Table, at_least, at_most
+from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.course.explorers.controls import (
     Control,
     RoundSlider,
@@ -16,14 +16,13 @@ from dpkit.course.explorers.controls import (
     run_input,
 )
 from dpkit.course.explorers.explorer import Explorer, Result
-from dpkit.privacy import pld, rdp, tradeoff
+from dpkit.privacy import pld, rdp, risk, tradeoff
 from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy.risk import Risk
 
 PAIRS = 10  # (epsilon, delta) pairs whose lines bound the curve from below
 TAIL = 1e-5  # the largest epsilon that is asked has about this delta
 LEAST_ALPHA = 1e-4  # of the slider: lines steeper than its inverse say nothing
-GAP = 0.01  # relative, of each delta
-HOPELESS = 0.999  # a delta at the largest epsilon, at which smaller ones are not looked at
 LEAST_SHOWN = 1e-8  # delta, in the picture
 ROOM: Any = {"left": 0.1, "right": 0.92, "bottom": 0.16, "top": 0.92, "wspace": 0.5}
 ALARMS, MISSED = "false alarms (share)", "members missed (share)"
@@ -100,6 +99,7 @@ class TradeOff(Explorer):
             "epsilon": float(epsilons[best]),
             "delta": float(deltas[best]),
             "proven_by": "PLD" if deltas[best] < pairs["rdp"][best] else "RDP",
+            "risk": _risk(described),
         }
 
     def says(self, result: Result) -> str:
@@ -123,11 +123,19 @@ class TradeOff(Explorer):
             line = f"epsilon {at_most(result['epsilon'])}, delta {at_most(result['delta'])}"
             why = f"proven by {result['proven_by']}"
         best = f"at most {at_most(result['advantage'])}"
+        risky = result["risk"]
+        covers = f"one Gaussian release covers it but for {short(risky.tail)}"
         rows = [
             ("members missed", f"at least {at_least(least)}", f"at {alpha:.4g} false alarms"),
             ("the same by RDP", f"at least {at_least(result['by_rdp'])}", "a looser proof"),
             ("members found", f"at most {at_most(1 - least)}", "1 - members missed"),
             ("advantage", best, "found minus falsely accused, at any rate of alarms"),
+            ("AUROC", f"at most {at_most(risky.auroc)}", "area of found over falsely accused"),
+            (
+                "mu",
+                f"at most {at_most(risky.mu)}",
+                f"{covers}; regret {at_most(risky.regret, 2)}",
+            ),
             ("line that binds", line, why),
             (f"point ({alpha:.4g}, {result['beta']:.4g})", verdict, _SAYS[verdict]),
         ]
@@ -161,12 +169,15 @@ def _pairs(run: RunInput) -> dict[str, Floats]:
     epsilons = np.unique(
         top * np.linspace(0, 1, PAIRS) ** 1.5
     )  # closer where delta falls fast
-    by_rdp = tradeoff.profile(ledger, epsilons, accountant=rdp.delta)
-    by_pld = np.ones_like(by_rdp)
-    by_pld[-1] = pld.delta(ledger, epsilon=float(epsilons[-1]), gap=GAP).delta
-    if by_pld[-1] < HOPELESS:
-        by_pld = tradeoff.profile(ledger, epsilons, accountant=pld.delta, gap=GAP)
+    by_rdp = np.array([rdp.delta(ledger, epsilon=float(one)).delta for one in epsilons])
+    by_rdp = np.minimum.accumulate(by_rdp)  # what holds at an epsilon holds beyond it
+    by_pld = pld.profile(ledger, epsilons)
     return {"epsilons": epsilons, "deltas": np.minimum(by_pld, by_rdp), "rdp": by_rdp}
+
+
+@lru_cache(maxsize=64)
+def _risk(run: RunInput) -> Risk:
+    return risk(run.ledger)
 
 
 def _draw_curve(ax: Any, result: Result, pairs: dict[str, Floats]) -> None:
