@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from resource import RLIMIT_AS, setrlimit
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def contradicted(width: Width) -> str | None:
         deltas = []
         with suppress(MemoryError):
             for above, at in ((False, width.epsilon), (True, width.lower)):
-                how = {"pessimistic_estimate": above, "use_connect_dots": above}
+                how: Any = {"pessimistic_estimate": above, "use_connect_dots": above}
                 how |= {"sampling_prob": rate, "value_discretization_interval": interval}
                 one = peer.from_gaussian_mechanism(noise, **how).self_compose(steps)
                 deltas.append(one.get_delta_for_epsilon(at))
