@@ -43,14 +43,15 @@ class Risk(NamedTuple):
     auroc: float
 
     def __str__(self) -> str:
-        found = [f"{at_most(100 * one)} %" for one in self.power.values()]
-        alarms = [f"{short(100 * one)} %" for one in self.power]
-        pairs = ", ".join(map(" at ".join, zip(found, alarms, strict=True)))
+        found = ", ".join(
+            f"{at_most(100 * one)} % at {short(100 * alarms)} %"
+            for alarms, one in self.power.items()
+        )
         return (
-            f"No attack on one record has more true alarms than {pairs} false ones, an advantage "
-            f"above {at_most(self.advantage)} or an AUROC above {at_most(self.auroc)}. Gaussian DP "
-            f"with mu {at_most(self.mu)} covers every epsilon and delta, but for "
-            f"{short(self.tail)} (regret {at_most(self.regret, 2)})"
+            f"An attack finds a record with a chance of at most {found} of false alarms; its "
+            f"advantage is at most {at_most(self.advantage)} and its AUROC at most "
+            f"{at_most(self.auroc)}. Gaussian DP with mu {at_most(self.mu)} covers every epsilon "
+            f"and delta, but for a delta of {short(self.tail)} (regret {at_most(self.regret, 2)})"
         )
 
 

@@ -124,7 +124,7 @@ class TradeOff(Explorer):
             why = f"proven by {result['proven_by']}"
         best = f"at most {at_most(result['advantage'])}"
         risky = result["risk"]
-        covers = f"one Gaussian release covers it but for {short(risky.tail)}"
+        covers = f"one Gaussian release covers it, but for a delta of {short(risky.tail)}"
         rows = [
             ("members missed", f"at least {at_least(least)}", f"at {alpha:.4g} false alarms"),
             ("the same by RDP", f"at least {at_least(result['by_rdp'])}", "a looser proof"),
