@@ -34,7 +34,7 @@ from dpkit.privacy.mechanisms.base import LEAST_MASS
 __all__ = ["delta", "epsilon", "profile"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
-COARSER = 4  # times the spacing, to prove that a direction costs less than the other
+COARSER = 4  # times the spacing: of a profile, and to prove that a direction costs less
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 REACHED = 12.0  # log of deltas that one composition proves well
@@ -203,8 +203,8 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
     """The largest epsilon refuted at the least delta proven, that delta, and the method."""
     releases = _releases(ledger, 1e-12)
     if releases:  # again, with tails that are little beside this delta
-        about = max(saddle.delta_at_most(one, epsilon) for one in _moments(releases))
-        releases = _releases(ledger, about / 10)
+        about = max(saddle.log_delta_at_most(one, epsilon) for one in _moments(releases))
+        releases = _releases(ledger, float(np.exp(about)) / 10)
     if not releases:
         return 0.0, 0.0, METHOD
     if not _unbounded(releases) < 1:
@@ -273,8 +273,8 @@ def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
     if not _unbounded(releases) < 1 or total >= LARGE:
         return _by_chords(ledger, asked)
     moments = _moments(releases)
-    logs = np.array([[np.log(saddle.delta_at_most(m, e)) for e in asked] for m in moments])
-    most, left = logs.max(axis=0), np.ones(asked.size, dtype=bool)
+    most = np.maximum(*(saddle.log_delta_at_most(one, asked) for one in moments))
+    left = np.ones(asked.size, dtype=bool)
     order, found = np.argsort(asked), np.ones((2, asked.size))
     anchors = [float(asked.min(initial=np.inf))]
     while left.any():
@@ -284,7 +284,7 @@ def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
     for at in anchors if asked.size else ():
         looks = [saddle.for_epsilon(one, at, total) for one in moments]
         looks.sort(key=lambda look: look.saddle)
-        wanted = GAP * min(1 / looks[0].saddle, looks[0].deviation)
+        wanted = COARSER * GAP * min(1 / looks[0].saddle, looks[0].deviation)
         with suppress(NoGrid):
             for one in _directions(releases, looks, wanted, cut=True):
                 proven = compose(one.upper, one.look, one.blur).deltas_above(asked)

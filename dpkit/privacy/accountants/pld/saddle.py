@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpkit.privacy.mechanisms import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.base import stacked
@@ -268,16 +268,16 @@ def for_epsilon(
     return _look(found, saddle, log_delta, releases, at)
 
 
-def delta_at_most(found: Moments, epsilon: float) -> float:
-    """About what one moment proves at an epsilon, between 1e-90 and 1."""
-    return float(np.exp(np.clip(_log_bounds(found, epsilon).min(), -200.0, 0.0)))
+def log_delta_at_most(found: Moments, epsilons: ArrayLike) -> Floats:
+    """log(delta), between -200 and 0, about as one moment proves it at each epsilon."""
+    return np.clip(_log_bounds(found, epsilons).min(axis=-1), -200.0, 0.0)
 
 
-def _log_bounds(found: Moments, epsilon: float) -> Floats:
-    """log(delta) as each positive moment proves it at an epsilon."""
+def _log_bounds(found: Moments, epsilons: ArrayLike) -> Floats:
+    """log(delta) as each positive moment, along the last axis, proves it at epsilons."""
     tilt, log, *_ = found.positive()
     with np.errstate(all="ignore"):
-        bounds = log + _peak(tilt) - tilt * epsilon
+        bounds = log + _peak(tilt) - tilt * np.expand_dims(epsilons, -1)
     return np.nan_to_num(bounds, nan=0.0)
 
 
