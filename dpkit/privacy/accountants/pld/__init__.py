@@ -110,13 +110,18 @@ def _lower(
 def _composed(releases: list[Seen], delta: float, gap: float) -> tuple[float, float]:
     """(lower, upper), in the way that suits the number of releases, or in both."""
     low, high, moments = 0.0, float("inf"), _moments(releases)
-    ways = (_by_fft, large.epsilon)
-    for way in ways if sum(one.count for one in releases) < LARGE else ways[::-1]:
-        found = way(releases, moments, delta, gap)
+    often = [one._replace(hits=np.inf) for one in moments]  # as if no release were rare
+    total = sum(one.count for one in releases)
+    # (way, moments, width at which the next one is not asked)
+    ways = [(_by_fft, often, 0.75 * gap), (large.epsilon, moments, gap)]
+    ways = ways if total < LARGE else ways[::-1]
+    rare = (_by_fft, moments, gap)
+    for way, seen, enough in [*ways, rare][: 2 + moments[0].rare(total)]:
+        found = way(releases, seen, delta, gap)
         low, high = max(low, found[0]), min(high, found[1])
         if not low <= high:
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {high}")
-        if high - low <= gap * high < float("inf"):
+        if high - low <= enough * high < float("inf"):
             break
     return low, high
 
@@ -138,7 +143,7 @@ def _by_fft(
     for attempt in range(6):
         before = high - low
         try:
-            cut = attempt > 0 or moments[0].rare(total)
+            cut = moments[0].rare(total)
             worse, other = _directions(releases, looks, wanted, cut=cut)
             uppers = []
             for direction in (worse, other):
@@ -374,7 +379,8 @@ def _directions(
     width = np.inf
     for _ in range(8):
         spacing = loss_grid.fitted(max(float(spacing), finest), (r.loss for r in releases))
-        found = loss_grid.blocks(releases, spacing, enough=wanted / (15 * total))
+        close = loss_grid.CLOSER if cut else loss_grid.CLOSE
+        found = loss_grid.blocks(releases, spacing, enough=wanted / (15 * total), close=close)
         counts = [block.counts for block in found]
         cells = [loss_grid.cells(b.loss, spacing, b.span, b.centre) for b in found]
         back = [one.reversed() for one in cells]

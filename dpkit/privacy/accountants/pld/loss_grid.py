@@ -18,7 +18,7 @@ from dpkit.privacy.mechanisms import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, rounding, stacked
 
 REACH = 32  # cells around the heaviest in which shares are exact
-CLOSE = 1e-12
+CLOSE, CLOSER = 2.0**-14, 1e-12  # of the spacing: how exactly a centre is balanced
 MOST_NODES = 2**20
 TINY = 1e-300  # instead of a zero that is divided by
 LOWERED = (
@@ -150,7 +150,9 @@ def _cells(
     return Cells(np.int64(first), offset, spacing, p, q, np.int64(middle))
 
 
-def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> Real:
+def balanced(
+    loss: PrivacyLoss, spacing: float, centre: Real, enough: float, close: float = CLOSE
+) -> Real:
     """An offset at which `lower` loses nothing where the loss has most of its mass.
 
     Shares that are exact from the left and shares that are exact from the right need not meet. An
@@ -183,8 +185,10 @@ def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> 
     low, high = centre - spacing / 2, centre + spacing / 2
     at_low, at_high = missed(low), missed(high)
     crossing, middle = at_low * at_high < 0, centre
-    for _ in range(60):  # false position, the end that stays weighing half (Illinois)
-        crossing = crossing & (high - low >= spacing * CLOSE)  # less: a jump, as an atom makes
+    for _ in range(
+        24 if close == CLOSE else 60
+    ):  # false position, the end that stays weighing half (Illinois)
+        crossing = crossing & (high - low >= spacing * close)  # less: a jump, as an atom makes
         if not np.any(crossing):
             break
         middle = np.where(
@@ -351,10 +355,12 @@ def seen(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) -> l
     return [found[i] for i in range(len(losses))]
 
 
-def blocks(releases: Sequence[Seen], spacing: float, *, enough: float) -> list[Block]:
+def blocks(
+    releases: Sequence[Seen], spacing: float, *, enough: float, close: float = CLOSE
+) -> list[Block]:
     """Releases in blocks of about as many nodes, the widest losses first.
 
-    Centres are balanced for nodes of this spacing (`balanced`, as is `enough`).
+    Centres are balanced for nodes of this spacing (`balanced`, as are the others).
     """
     found = []
     for family in _families(releases, lambda one: one.loss):
@@ -363,7 +369,7 @@ def blocks(releases: Sequence[Seen], spacing: float, *, enough: float) -> list[B
         for start in range(0, len(widest_first), rows):
             some = widest_first[start : start + rows]
             block = _block(some)
-            centres = balanced(block.loss, spacing, block.centre, enough)
+            centres = balanced(block.loss, spacing, block.centre, enough, close)
             for one, centre in zip(some, np.ravel(centres).tolist(), strict=True):
                 family.append(one._replace(coarse=one.coarse._replace(centre=centre)))
         widths = [high - low for low, high in (one.coarse.span for one in family)]

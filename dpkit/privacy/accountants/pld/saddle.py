@@ -50,7 +50,7 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
     def ends(edges: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # indices (rows,)
         each = np.broadcast_to(edges, (rows, edges.size)) if rows > 1 else edges
         rough = loss.masses(each).reshape(2, rows, -1)
-        rough[..., [0, -1]] = 0.0  # losses that no edge bounds, and infinite ones
+        rough[..., [0, -1]] *= rough[..., [0, -1]] <= tail  # not infinite losses
         up_to = np.cumsum(rough, axis=-1)
         beyond = np.cumsum(rough[..., ::-1], axis=-1)[..., ::-1]
         below = (up_to[..., :-1].max(axis=0) <= tail).sum(axis=-1)
@@ -119,7 +119,8 @@ class Moments(NamedTuple):
 
     def rare(self, releases: int | None) -> bool:
         """Whether few of the releases' losses are away from their centres, in all hardly one."""
-        return releases is not None and self.hits < min(RARE * releases, HARDLY_ONE)
+        some = releases is not None and releases > 1  # one alone has its own profile
+        return some and self.hits < min(RARE * releases, HARDLY_ONE)
 
     @property
     def bulk(self) -> float:
@@ -256,15 +257,17 @@ def for_epsilon(
     found: Moments, epsilon: float, releases: int | None, delta: float | None = None
 ) -> Look:
     """As `for_delta`, at an epsilon or, where that is less, the largest loss."""
-    found, saddle = _solved(found, epsilon)
-    tilt = found.positive()[0]
+    at, (tilt, _, mean, _) = None, found.positive()
+    saddle = _crossing(tilt, -mean, -epsilon, mean)
+    if found.rare(releases):
+        at, (found, saddle) = epsilon, _solved(found, epsilon)
+        tilt = found.positive()[0]
     proven = _log_bounds(found, epsilon)
     if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
         saddle = min(saddle, float(tilt[np.argmax(proven < -200)]))
     # what one moment proves is somewhat too much
     below = max(float(proven.min()), -200.0) - 5.0
     log_delta = below if delta is None else float(np.log(delta))
-    at = epsilon if found.rare(releases) else None
     return _look(found, saddle, log_delta, releases, at)
 
 
