@@ -35,6 +35,7 @@ __all__ = ["delta", "epsilon", "profile"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
 COARSER = 4  # times the spacing: of a profile, and to prove that a direction costs less
+HOPELESS = 4  # times the gap, of rare draws that were looked at as if they were not
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 REACHED = 12.0  # log of deltas that one composition proves well
@@ -110,8 +111,10 @@ def _lower(
 def _composed(releases: list[Seen], delta: float, gap: float) -> tuple[float, float]:
     """(lower, upper), in the way that suits the number of releases, or in both."""
     low, high, moments = 0.0, float("inf"), _moments(releases)
-    often = [one._replace(hits=np.inf) for one in moments]  # as if no release were rare
     total = sum(one.count for one in releases)
+    often = moments
+    if moments[0].rare(total):  # as if none were
+        often = [one._replace(hits=np.inf) for one in moments]
     # (way, moments, width at which the next one is not asked)
     ways = [(_by_fft, often, 0.75 * gap), (large.epsilon, moments, gap)]
     ways = ways if total < LARGE else ways[::-1]
@@ -164,7 +167,8 @@ def _by_fft(
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
         if high - low <= gap * high or high - low > 0.9 * before:
             break
-        if attempt and sum(c.p.size for c in worse.cells) > FINE:
+        hopeless = moments[0].hits == np.inf and high - low > HOPELESS * gap * high
+        if hopeless or (attempt and sum(c.p.size for c in worse.cells) > FINE):
             break
         # the look foresees sums of many losses, not of a few: look again, where the bounds are
         at = high if low < high / 2 else (low + high) / 2
