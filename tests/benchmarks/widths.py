@@ -25,7 +25,7 @@ PICTURE = Path(__file__).parents[2] / "docs/widths.png"
 RANGES = ((0.2, 20), (1e-9, 1), (1, 1e9), (1e-15, 0.1))
 WIDTHS = (0.001, 0.01, 1.0)  # relative, of the classes in the picture
 PEERS_ERROR = 1e-13  # of its deltas, by rounding, which its bounds leave out
-MEMORY = 4 * 2**30  # bytes, beyond which the peer is asked on a coarser grid
+MEMORY = 2**31  # bytes, beyond which the peer is asked on a coarser grid
 
 
 class Setting(NamedTuple):
@@ -72,7 +72,7 @@ def contradicted(width: Width) -> str | None:
     noise, rate, steps, delta = width.setting
     if delta < 100 * PEERS_ERROR:
         return None
-    finest = max(1e-4 * width.epsilon / max(steps**0.5, 1), 40 / noise**2 / 1e6)
+    finest = max(1e-3 * width.epsilon / max(steps**0.5, 1), 40 / noise**2 / 1e6)
     for interval in finest * 10.0 ** np.arange(4):
         deltas = []
         with suppress(MemoryError):
