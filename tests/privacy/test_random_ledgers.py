@@ -5,10 +5,8 @@
 
 import math
 import os
-from functools import partial
 
 import numpy as np
-from scipy.special import gammaln
 
 from dpkit import privacy
 
@@ -48,24 +46,6 @@ def test_gaussians_against_one():
         ledger = [privacy.Release(privacy.Gaussian(z), n) for z, n in pairs]
         once = privacy.Gaussian(1 / math.hypot(*mus)).profile
         holds(ledger, within(rng, 1e-15, 0.5), lambda e, once=once: once([e])[0, 0], 1e-7)
-
-
-def binomial_delta(each: float, releases: int, epsilon: float) -> float:
-    """Of randomized response with `each` epsilon, so often: a sum over how many tell the truth."""
-    k = np.arange(releases + 1.0)
-    loss = (2 * k - releases) * each
-    log = gammaln(releases + 1) - gammaln(k + 1) - gammaln(releases - k + 1)
-    log += k * -np.log1p(np.exp(-each)) + (releases - k) * -np.log1p(np.exp(each))
-    return float((np.exp(log) * np.maximum(-np.expm1(epsilon - loss), 0.0)).sum())
-
-
-def test_randomized_response_against_the_binomial():
-    rng = np.random.default_rng(2)
-    for _ in range(LEDGERS):
-        releases = count(rng, 1e5)
-        each = within(rng, 1e-3, 4) / math.sqrt(releases)
-        ledger = [privacy.Release(privacy.RandomizedResponse(each), releases)]
-        holds(ledger, within(rng, 1e-12, 0.5), partial(binomial_delta, each, releases), 1e-5)
 
 
 def any_release(rng: np.random.Generator, *, replace: bool) -> privacy.Release:

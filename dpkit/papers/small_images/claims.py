@@ -178,7 +178,7 @@ CLAIMS = (
         "The text's random minibatch fits the accountant; the code shuffles. One pass at noise "
         "1.0 then costs at least this much, if a removed record leaves its place empty, and the "
         "accountant charges less for 40. At noise .5 one pass does not decide. Where a record is "
-        "replaced, the 40 cost between 11.8 and 133.2, certified. Poisson batches repair it.",
+        "replaced, the 40 cost between 11.7 and 133.2, certified. Poisson batches repair it.",
         curve=lambda: curve(
             np.linspace(0.5, 1.0, 11),
             shuffled_at_least,

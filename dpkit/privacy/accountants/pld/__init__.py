@@ -112,14 +112,13 @@ def _composed(releases: list[Seen], delta: float, gap: float) -> tuple[float, fl
     """(lower, upper), in the way that suits the number of releases, or in both."""
     low, high, moments = 0.0, float("inf"), _moments(releases)
     total = sum(one.count for one in releases)
-    often = moments
-    if moments[0].rare(total):  # as if none were
-        often = [one._replace(hits=np.inf) for one in moments]
+    rare = moments[0].rare(total)
+    often = [one._replace(hits=np.inf) for one in moments] if rare else moments
     # (way, moments, width at which the next one is not asked)
     ways = [(_by_fft, often, 0.75 * gap), (large.epsilon, moments, gap)]
     ways = ways if total < LARGE else ways[::-1]
-    rare = (_by_fft, moments, gap)
-    for way, seen, enough in [*ways, rare][: 2 + moments[0].rare(total)]:
+    ways.append((_by_fft, moments, gap))
+    for way, seen, enough in ways[: 2 + rare]:
         found = way(releases, seen, delta, gap)
         low, high = max(low, found[0]), min(high, found[1])
         if not low <= high:
