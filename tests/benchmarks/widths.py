@@ -25,7 +25,7 @@ PICTURE = Path(__file__).parents[2] / "docs/widths.png"
 RANGES = ((0.2, 20), (1e-9, 1), (1, 1e9), (1e-15, 0.1))
 WIDTHS = (0.001, 0.01, 1.0)  # relative, of the classes in the picture
 PEERS_ERROR = 1e-13  # of its deltas, by rounding, which its bounds leave out
-MEMORY = 2**31  # bytes, beyond which the peer is asked on a coarser grid
+MEMORY = 2**30  # bytes, beyond which the peer is asked on a coarser grid
 
 
 class Setting(NamedTuple):
