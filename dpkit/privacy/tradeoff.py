@@ -14,9 +14,8 @@ from dpkit.privacy.mechanisms import Floats
 def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> Floats:
     """The least type II error that (epsilon, delta) pairs allow at each alpha: (alphas,).
 
-    Of a ledger's profile (`pld.profile`) it is a lower bound on what any test of it has, in both
-    directions; more epsilons, up to log(1 / the smallest alpha > 0), make the curve higher, never
-    wrong.
+    Of a ledger's profile (`pld.profile`) it is a lower bound on what any test has, either way; more
+    epsilons, up to log(1 / the smallest alpha > 0), make the curve higher, never wrong.
 
     f(alpha) = max over the pairs of max(0, 1 - delta - e^epsilon alpha,
     e^-epsilon (1 - delta - alpha)) (Wasserman, Zhou 2010, Thm 2.4; Dong, Roth, Su 2022, Prop. 2.5).

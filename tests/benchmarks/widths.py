@@ -28,21 +28,13 @@ PEERS_ERROR = 1e-13  # of its deltas, by rounding, which its bounds leave out
 MEMORY = 2**30  # bytes, beyond which the peer is asked on a coarser grid
 
 
-class Setting(NamedTuple):
+class Width(NamedTuple):
+    """A setting, its pair, and the seconds that it took."""
+
     noise: float
     rate: float
     steps: int
     delta: float
-
-    @property
-    def ledger(self) -> list[Release]:
-        return [Release(SampledGaussian(self.noise, self.rate), self.steps)]
-
-
-class Width(NamedTuple):
-    """A setting, its pair, and the seconds that it took."""
-
-    setting: Setting
     lower: float
     epsilon: float
     seconds: float
@@ -56,20 +48,19 @@ def widths(count: int, *, rng: np.random.Generator) -> Iterator[Width]:
     """The first `count` of the settings that are kept."""
     while count:
         noise, rate, steps, delta = (float(np.exp(rng.uniform(*np.log(ends)))) for ends in RANGES)
-        setting = Setting(noise, rate, round(steps), delta)
-        begun = perf_counter()
-        found = pld.epsilon(setting.ledger, delta=delta)
+        ledger, begun = [Release(SampledGaussian(noise, rate), round(steps))], perf_counter()
+        found = pld.epsilon(ledger, delta=delta)
         seconds = perf_counter() - begun
         if found.epsilon >= 1e-3 and found.lower <= 100:
             count -= 1
-            yield Width(setting, found.lower, found.epsilon, seconds)
+            yield Width(noise, rate, round(steps), delta, found.lower, found.epsilon, seconds)
 
 
 def contradicted(width: Width) -> str | None:
     """What dp-accounting's bounds say against the pair, or nothing; None without an answer."""
     from dp_accounting.pld import privacy_loss_distribution as peer
 
-    noise, rate, steps, delta = width.setting
+    noise, rate, steps, delta = width[:4]
     if delta < 100 * PEERS_ERROR:
         return None
     finest = max(1e-3 * width.epsilon / max(steps**0.5, 1), 40 / noise**2 / 1e6)
@@ -91,7 +82,7 @@ def contradicted(width: Width) -> str | None:
 def draw(found: list[Width], path: Path) -> None:
     """Settings by the mean number of draws of a record and by delta, coloured by width."""
     drawn, (ax,) = plots.figure(width=7.0, height=3.6)
-    at = np.array([(one.setting.rate * one.setting.steps, one.setting.delta) for one in found])
+    at = np.array([(one.rate * one.steps, one.delta) for one in found])
     relative, least = np.array([one.relative for one in found]), -1.0
     names = ("within 0.1 %", "within 1 %", "wider")
     for most, name, colour in zip(WIDTHS, names, plots.COLOURS, strict=False):

@@ -70,17 +70,6 @@ def test_two_releases_by_quadrature_in_a_plane(noise, rate, size):
     assert worst[0] >= 1e-3 * (1 - 1e-4)
 
 
-def test_dp_accounting_has_the_same():
-    peer = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    chances = stats.binom.pmf(np.arange(4), 3, 0.1)
-    one = peer.from_mixture_gaussian_mechanism(
-        2.0, [0.0, 1.0, 2.0, 3.0], chances, value_discretization_interval=2e-3
-    )
-    theirs = one.self_compose(50).get_epsilon_for_delta(1e-5)
-    found = pld.epsilon([Release(GroupSampledGaussian(2.0, 0.1, 3), 50)], delta=1e-5)
-    assert found.lower <= theirs <= found.epsilon * 1.01
-
-
 @pytest.mark.parametrize(
     ("one", "k_of_them"),
     [

@@ -4,9 +4,12 @@ import math
 
 from refusals import refused
 
+from dpkit.common.show import at_most
 from dpkit.privacy import Gaussian, GroupedGaussian, Ledger, Release, SampledGaussian, statement
-from dpkit.privacy.accountants import gdp, rdp
+from dpkit.privacy.accountants import gdp, pld, rdp
+from dpkit.privacy.best_of import best_of
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, ShuffledBatches, mechanism
+from dpkit.privacy.statement import tuning
 
 STEPS = [Release(SampledGaussian(1.1, 0.01), 1000)]
 PRICE = rdp.epsilon(STEPS, delta=1e-5)
@@ -53,6 +56,17 @@ def test_what_a_price_assumes_is_stated():
     assert "5 steps with noise multiplier 1.1 and sample rate 0.01" in words
     assert "Assumed: shuffled batches priced as Poisson batches; " in words
     assert words.endswith("; the sun shines.")
+
+
+def test_what_tuning_cost_is_stated():
+    """All runs as one ledger, and the best of a random number of them."""
+    said = tuning(STEPS, delta=1e-5, tried=12)
+    every = pld.epsilon([Release(SampledGaussian(1.1, 0.01), 12_000)], delta=1e-5)
+    best = rdp.epsilon(best_of(STEPS, mean=12), delta=1e-5)
+    assert said.startswith("12 settings were tried on these records")
+    assert f"all runs together cost epsilon {at_most(every.epsilon)}" in said
+    assert said.endswith(f"would cost {at_most(best.epsilon)}")
+    assert tuning(STEPS, delta=1e-5, tried=1).startswith("no other settings")
 
 
 def test_nothing_released_is_a_statement_too():

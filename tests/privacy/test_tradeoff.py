@@ -47,9 +47,7 @@ def test_a_curve_by_the_accountant_lies_below_the_exact_one_and_close():
     np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("noise", "rate", "steps"), [(1.1, 0.05, 100), (20.0, 1e-3, 10**9), (0.8, 1e-5, 10**6)]
-)
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.1, 0.05, 100), (20, 1e-3, 10**9)])
 def test_a_profile_proves_what_delta_proves_and_little_less(noise, rate, steps):
     """Of many releases the deltas in between lie on chords, in e^epsilon."""
     ledger = [Release(SampledGaussian(noise, rate), steps)]
@@ -60,7 +58,6 @@ def test_a_profile_proves_what_delta_proves_and_little_less(noise, rate, steps):
     for at in (0, 1, 8, 31, 32):
         least = pld.delta(ledger, epsilon=float(epsilons[at])).delta
         assert least * (1 - 1e-3) <= found[at] <= least * 1.4
-    assert pld.profile(ledger, epsilons[[4, 4, 2]])[0] == pytest.approx(found[4], rel=0.4)
 
 
 def test_no_guarantee_hides_nothing_and_nothing_released_shows_nothing():

@@ -59,7 +59,7 @@ def test_the_price_is_what_was_asked_for_and_the_statement_names_what_was_done(m
     assert 1.98 <= found.epsilon <= 2
     assert (found.delta, found.adjacency) == (1e-5, "add-remove")
     assert fitted.guarantee_ == found
-    words = fitted.statement(unit="one person")
+    words = fitted.statement(unit="one person", tried=12)
     assert "unit of privacy being one person: 1 release with noise multiplier" in words
     assert "sampling used: none (all records)" in words
     assert "the number of classes, 3, and the size of an image are public" in words

@@ -55,7 +55,7 @@ def test_the_census_at_a_small_epsilon():
 
 
 def test_the_statement_says_what_is_public_and_what_was_seeded(fitted: PrivateTable):
-    words = fitted.statement(unit="one person")
+    words = fitted.statement(unit="one person", tried=12)
     assert "unit of privacy being one person: 1 release with noise multiplier" in words
     assert "the number of records, 400, is public." in words
     assert "Noise was drawn from a fixed seed" in words

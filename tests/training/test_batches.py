@@ -198,13 +198,11 @@ def test_draws_with_replacement_meet_each_record_a_binomial_number_of_times():
     assert stats.chisquare(both).pvalue > LEAST_P
 
 
-EVERY = (
-    *(PoissonSampling(4), ShuffledBatches(4), FixedSizeBatches(4), TruncatedPoisson(4, 5)),
-    *(BallsAndBins(4), WithReplacement(4)),
+@pytest.mark.parametrize(
+    "sampling",
+    [one(4) for one in (PoissonSampling, ShuffledBatches, FixedSizeBatches, BallsAndBins)]
+    + [TruncatedPoisson(4, 5), WithReplacement(4)],
 )
-
-
-@pytest.mark.parametrize("sampling", EVERY)
 def test_batches_repeat_with_the_generator_and_leave_the_global_one_alone(sampling):
     before = torch.random.get_rng_state()
     first, again, other = (drawn(sampling, size=30, count=20, seed=s) for s in (3, 3, 4))

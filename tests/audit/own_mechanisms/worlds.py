@@ -17,18 +17,16 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from dpkit.privacy import DiagonalGaussian, DiscreteGaussian, Gaussian, Laplace, SampledGaussian
+from dpkit.privacy import (
+    DiagonalGaussian,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    SampledGaussian,
+    mechanisms,
+)
 from dpkit.privacy.best_of import BestOf, NumberOfRuns
 from dpkit.privacy.ledger import Ledger, Parallel, Releases
-from dpkit.privacy.mechanisms import (
-    ApproximateDP,
-    ExponentialMechanism,
-    GroupedGaussian,
-    PoissonSampled,
-    RandomizedResponse,
-    WithoutReplacementGaussian,
-    WithReplacementGaussian,
-)
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.base import Adjacency, Floats, Unsupported
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
@@ -346,7 +344,7 @@ SUMS: dict[Any, Callable[[Any, float], World]] = {  # of a mechanism and the rec
         deviation=own.noise_multiplier,
     ),
     # each draw that meets the record, at 1, meets it in place of another, at -1
-    WithReplacementGaussian: lambda own, move: group_sum(
+    mechanisms.WithReplacementGaussian: lambda own, move: group_sum(
         int(move) * own.draws, rate=1 / own.records, deviation=own.noise_multiplier / 2
     ),
     # each run is one Gaussian's noised sum, and the larger is the better
@@ -359,7 +357,7 @@ for kind, seen in SUMS.items():
 
 
 @worst_pair.register
-def _(mechanism: GroupedGaussian) -> Worlds:
+def _(mechanism: mechanisms.GroupedGaussian) -> Worlds:
     """The record reaches the bound of every group; one draw of the batch is every group's."""
     own, groups, rate = mechanism.noise_multiplier, mechanism.groups, mechanism.sample_rate
     noise = own if isinstance(own, tuple) else (own,) * groups
@@ -367,22 +365,22 @@ def _(mechanism: GroupedGaussian) -> Worlds:
 
 
 @worst_pair.register
-def _(mechanism: RandomizedResponse) -> Worlds:
+def _(mechanism: mechanisms.RandomizedResponse) -> Worlds:
     """One true answer, and another one."""
     of = partial(response, epsilon=mechanism.epsilon, categories=mechanism.categories)
     return Worlds(of(1), of(0))
 
 
 @worst_pair.register
-def _(mechanism: ExponentialMechanism) -> Worlds:
+def _(mechanism: mechanisms.ExponentialMechanism) -> Worlds:
     """Two choices, whose scores trade places."""
-    return worst_pair(RandomizedResponse(mechanism.epsilon / 2))
+    return worst_pair(mechanisms.RandomizedResponse(mechanism.epsilon / 2))
 
 
 @worst_pair.register
-def _(mechanism: ApproximateDP) -> Worlds:
+def _(mechanism: mechanisms.ApproximateDP) -> Worlds:
     """With chance delta the record is shown, by 2 or 3; else it is one of two true answers."""
-    answers, delta = worst_pair(RandomizedResponse(mechanism.epsilon)), mechanism.delta
+    answers, delta = worst_pair(mechanisms.RandomizedResponse(mechanism.epsilon)), mechanism.delta
     shown = [World(1, lambda _, n, at=at: np.full((n, 1), at), is_at(at)) for at in (2.0, 3.0)]
     return Worlds(*(mixed(delta, *both) for both in zip(shown, answers, strict=True)))
 
@@ -407,14 +405,14 @@ def mixed(chance: float, one: World, other: World) -> World:
 
 
 @worst_pair.register
-def _(mechanism: PoissonSampled) -> Worlds:
+def _(mechanism: mechanisms.PoissonSampled) -> Worlds:
     """The record is drawn by chance."""
     absent, present = worst_pair(mechanism.mechanism)
     return Worlds(absent, mixed(mechanism.sample_rate, present, absent))
 
 
 @worst_pair.register
-def _(mechanism: WithoutReplacementGaussian) -> Worlds:
+def _(mechanism: mechanisms.WithoutReplacementGaussian) -> Worlds:
     """All other records lie at -1: where the record, at +1, is drawn, one of them is not.
 
     So the sum moves by 2, with the chance m / n, from what it always is without the record: the

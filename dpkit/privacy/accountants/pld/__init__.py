@@ -35,7 +35,7 @@ __all__ = ["delta", "epsilon", "profile"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
 COARSER = 4  # times the spacing: of a profile, and to prove that a direction costs less
-HOPELESS = 4  # times the gap, of rare draws that were looked at as if they were not
+HOPELESS = 4  # times the gap
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 REACHED = 12.0  # log of deltas that one composition proves well
@@ -111,14 +111,11 @@ def _lower(
 def _composed(releases: list[Seen], delta: float, gap: float) -> tuple[float, float]:
     """(lower, upper), in the way that suits the number of releases, or in both."""
     low, high, moments = 0.0, float("inf"), _moments(releases)
-    total = sum(one.count for one in releases)
-    rare = moments[0].rare(total)
-    often = [one._replace(hits=np.inf) for one in moments] if rare else moments
+    closer = [one._replace(closer=True) for one in moments]
     # (way, moments, width at which the next one is not asked)
-    ways = [(_by_fft, often, 0.75 * gap), (large.epsilon, moments, gap)]
-    ways = ways if total < LARGE else ways[::-1]
-    ways.append((_by_fft, moments, gap))
-    for way, seen, enough in ways[: 2 + rare]:
+    ways = [(_by_fft, moments, 0.75 * gap), (large.epsilon, moments, gap)]
+    ways = ways if sum(one.count for one in releases) < LARGE else ways[::-1]
+    for way, seen, enough in [*ways, (_by_fft, closer, gap)]:
         found = way(releases, seen, delta, gap)
         low, high = max(low, found[0]), min(high, found[1])
         if not low <= high:
@@ -142,10 +139,12 @@ def _by_fft(
     wanted = gap * max(looks[0].epsilon, looks[0].deviation / 99)
     wanted = min(wanted, looks[0].deviation / 8)  # or the window is elsewhere
     low, high = 0.0, np.inf
+    first = not moments[0].closer and moments[0]._replace(closer=True).rare(total)
+    hopeless = HOPELESS * gap if first else np.inf  # so wide, it is not tried again so
     for attempt in range(6):
         before = high - low
         try:
-            cut = moments[0].rare(total)
+            cut = moments[0].closer and (attempt > 0 or moments[0].rare(total))
             worse, other = _directions(releases, looks, wanted, cut=cut)
             uppers = []
             for direction in (worse, other):
@@ -156,9 +155,8 @@ def _by_fft(
                 if not upper < np.inf:  # the FFT's errors are too large to prove anything
                     upper = chernoff_epsilon(parts, look.saddle, delta) + direction.blur
                 uppers.append(upper)
-                low = max(
-                    low, compose(direction.lower, look, direction.blur).epsilon_below(delta)
-                )
+                lower = compose(direction.lower, look, direction.blur)
+                low = max(low, lower.epsilon_below(delta))
         except NoGrid:
             break
         high = min(high, max(0.0, *uppers))
@@ -166,8 +164,8 @@ def _by_fft(
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
         if high - low <= gap * high or high - low > 0.9 * before:
             break
-        hopeless = moments[0].hits == np.inf and high - low > HOPELESS * gap * high
-        if hopeless or (attempt and sum(c.p.size for c in worse.cells) > FINE):
+        fine = sum(c.p.size for c in worse.cells) > FINE
+        if fine and (attempt or high - low > hopeless * high):
             break
         # the look foresees sums of many losses, not of a few: look again, where the bounds are
         at = high if low < high / 2 else (low + high) / 2
@@ -228,11 +226,11 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         low = large.epsilon(releases, moments, value, gap)[0] if value > 0 else 0.0
         return _lower(ledger, value, gap, releases, low), value, METHOD
     value, low = None, 0.0
-    for attempt in range(4):
+    for _ in range(4):
         looks = [saddle.for_epsilon(one, epsilon, total, value) for one in moments]
         looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
         wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
-        cut = attempt > 0 or moments[0].rare(total)
+        cut = moments[0].closer
         try:
             both = _directions(releases, looks, wanted, cut=cut)
             deltas = [_delta_above(one, epsilon) for one in both]
@@ -248,7 +246,7 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         if not 0 < value < 0.9 * before or epsilon - low <= gap * epsilon:
             break
         releases = _releases(ledger, value / 10)  # with tails that are little beside it
-        moments = _moments(releases)
+        moments = _moments(releases, closer=True)
     if value is None:
         value = 1.0
         with suppress(Unsupported, ArithmeticError):
@@ -280,7 +278,7 @@ def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
         return np.zeros(asked.size)
     if not _unbounded(releases) < 1 or total >= LARGE:
         return _by_chords(ledger, asked)
-    moments = _moments(releases)
+    moments = _moments(releases, closer=True)
     most = np.maximum(*(saddle.log_delta_at_most(one, asked) for one in moments))
     left = np.ones(asked.size, dtype=bool)
     order, found = np.argsort(asked), np.ones((2, asked.size))
@@ -309,9 +307,9 @@ def _by_chords(ledger: Ledger, asked: Floats) -> Floats:
     at = np.unique(np.sort(asked)[chosen])
     deltas = np.minimum.accumulate([_delta(ledger, float(one), GAP)[1] for one in at])
     below = np.clip(np.searchsorted(at, asked, side="right") - 1, 0, max(at.size - 2, 0))
-    low, high = at[below], at[np.minimum(below + 1, at.size - 1)]
+    above = np.minimum(below + 1, at.size - 1)
+    low, high, fall = at[below], at[above], deltas[below] - deltas[above]
     share = np.exp(asked - high) * np.expm1(low - asked) / np.expm1(low - high - 1e-300)
-    fall = deltas[below] - deltas[np.minimum(below + 1, at.size - 1)]
     return deltas[below] - share * fall * (1 - 1e-12)
 
 
@@ -361,9 +359,9 @@ def _unbounded(releases: Sequence[Seen]) -> float:
     return max(sum(n * p for p, _, n in ends), sum(n * q for _, q, n in ends))
 
 
-def _moments(releases: Sequence[Seen]) -> list[Moments]:
+def _moments(releases: Sequence[Seen], *, closer: bool = False) -> list[Moments]:
     """Moments for a record removed and for a record added."""
-    found = saddle.moments([release.coarse for release in releases])
+    found = saddle.moments([release.coarse for release in releases])._replace(closer=closer)
     return [found, found.reversed()]
 
 

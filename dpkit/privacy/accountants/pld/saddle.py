@@ -88,6 +88,7 @@ class Moments(NamedTuple):
     tilts: increasing; with each lambda also -1 - lambda.
     hits: releases, on average, whose loss is not about its centre.
     far: (3, n) such losses, and how many there are on average under P and under Q.
+    closer: whether looks are to be exact, and at rare draws where draws are rare.
     """
 
     tilts: Floats
@@ -98,6 +99,7 @@ class Moments(NamedTuple):
     far: Floats = np.zeros((3, 0))
     releases: Sequence[Coarse] = ()
     reverse: bool = False
+    closer: bool = False
 
     def reversed(self) -> "Moments":
         """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
@@ -119,8 +121,9 @@ class Moments(NamedTuple):
 
     def rare(self, releases: int | None) -> bool:
         """Whether few of the releases' losses are away from their centres, in all hardly one."""
-        some = releases is not None and releases > 1  # one alone has its own profile
-        return some and self.hits < min(RARE * releases, HARDLY_ONE)
+        if releases is None or releases == 1 or not self.closer:  # one has its own profile
+            return False
+        return self.hits < min(RARE * releases, HARDLY_ONE)
 
     @property
     def bulk(self) -> float:
@@ -257,10 +260,10 @@ def for_epsilon(
     found: Moments, epsilon: float, releases: int | None, delta: float | None = None
 ) -> Look:
     """As `for_delta`, at an epsilon or, where that is less, the largest loss."""
-    at, (tilt, _, mean, _) = None, found.positive()
+    tilt, _, mean, _ = found.positive()
     saddle = _crossing(tilt, -mean, -epsilon, mean)
-    if found.rare(releases):
-        at, (found, saddle) = epsilon, _solved(found, epsilon)
+    if found.closer:
+        found, saddle = _solved(found, epsilon)
         tilt = found.positive()[0]
     proven = _log_bounds(found, epsilon)
     if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
@@ -268,6 +271,7 @@ def for_epsilon(
     # what one moment proves is somewhat too much
     below = max(float(proven.min()), -200.0) - 5.0
     log_delta = below if delta is None else float(np.log(delta))
+    at = epsilon if found.rare(releases) else None
     return _look(found, saddle, log_delta, releases, at)
 
 
