@@ -19,6 +19,7 @@ from dpkit.privacy.mechanisms import Floats, gaussian
 NODES = 256  # epsilons at which delta is proven
 FALSE_ALARMS = (0.01, 0.001)
 ALPHAS = ndtr(np.linspace(-9, 9, 1801))  # false alarms at which curves are compared
+TAILS = (1e-9, 1e-6, 1e-3, 0.1, 0.5)
 FARTHEST = 700.0  # epsilon, beyond which nothing is said: e^epsilon is no float
 ROUNDED_UP = 1 + 1e-6
 
@@ -65,20 +66,22 @@ def risk(ledger: Releases, *, tail: float = 1e-10) -> Risk:
     Raises: as `pld.epsilon`.
     """
     ledger, tail = Ledger.of(ledger), checks.in_range(1e-12, 1e-3, tail=tail)
-    most = pld.epsilon(ledger, delta=tail).epsilon
-    if not most < FARTHEST:
+    told = (tail, *(one for one in TAILS if one > tail))  # more, where something is shown at once
+    far = (pld.epsilon(ledger, delta=one).epsilon for one in told)
+    left, most = next(((d, e) for d, e in zip(told, far, strict=False) if e < FARTHEST), (1, 1e9))
+    if left == 1:
         return Risk(np.inf, tail, 1.0, dict.fromkeys(FALSE_ALARMS, 1.0), 1.0, 1.0)
     epsilons = np.linspace(0.0, most, NODES) if most > 0 else np.zeros(1)
     deltas = pld.profile(ledger, epsilons)
-    deltas[-1] = min(deltas[-1], tail)
-    mu = _mu(*_hull(epsilons, np.maximum(deltas - tail, 0.0)))
+    deltas[-1] = min(deltas[-1], left)
+    mu = np.inf if left > tail else _mu(*_hull(epsilons, np.maximum(deltas - tail, 0.0)))
     errors = tradeoff.from_profile(epsilons, deltas, ALPHAS)
     power = 1 - tradeoff.from_profile(epsilons, deltas, FALSE_ALARMS) * (1 - 1e-12)
     middle = tradeoff.from_profile(epsilons, deltas, (ALPHAS[1:] + ALPHAS[:-1]) / 2)
     return Risk(
         mu,
         tail,
-        _regret(errors, mu),
+        _regret(errors, mu) if mu < np.inf else 1.0,
         dict(zip(FALSE_ALARMS, power.tolist(), strict=True)),
         float(deltas[0]),
         # a convex curve has at least its middles' area

@@ -43,7 +43,8 @@ class PoissonSampled:
     def __post_init__(self) -> None:
         checks.in_range(0, 1, sample_rate=checks.positive(sample_rate=self.sample_rate))
         own = self.mechanism
-        if getattr(own, "adjacency", None) != "add-remove" or hasattr(own, "group_size"):
+        whole = getattr(own, "adjacency", None) == "add-remove" and not isinstance(own, type)
+        if not whole or hasattr(own, "group_size"):
             raise ValueError(
                 f"mechanism must be of one record under add-remove, got {own!r}: no price of "
                 "its sample is known here"
@@ -80,10 +81,11 @@ class PoissonSampled:
             found[:, edges.size - above.size :] = (1 - q) * other + q * p, other
             return found
 
+        blur = own.blur - 16 * UNIT * float(np.log(q))
         attained = own.attained and PrivacyLoss(
-            lambda edges: masses(edges, own.attained or own)
+            lambda edges: masses(edges, own.attained or own), blur=blur
         )
-        return PrivacyLoss(masses, attained=attained, blur=-16 * UNIT * float(np.log(q)))
+        return PrivacyLoss(masses, attained=attained, blur=blur)
 
     rdp = unknown(
         "no Renyi DP of a Poisson sample is known for any mechanism; use accountant pld"

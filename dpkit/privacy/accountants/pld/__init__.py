@@ -89,10 +89,15 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
         if (exact := _by_profile(ledger, delta)) is not None:
             (lower, upper), method = exact, BY_PROFILE
         else:
-            lower, upper = low, high
+            # RDP may know a law better than the pair that dominates it
+            lower = low = _lower(ledger, delta, gap, releases, low)
+            upper = high
             with suppress(Unsupported, ArithmeticError):
                 upper = rdp.epsilon(ledger, delta=delta).epsilon
             method = BY_RDP if upper < high else METHOD
+            with suppress(Unsupported):
+                if (pure := composition.basic(ledger, delta=0)).epsilon < min(upper, high):
+                    upper, method = pure.epsilon, pure.method
         low, high = max(low, lower), min(high, upper)
         if not low <= high:
             raise ArithmeticError(f"the bounds {low} and {high} of {method} are out of order")
@@ -296,9 +301,12 @@ def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
                 proven = compose(one.upper, one.look, one.blur).deltas_above(asked)
                 row = int(one.look.reverse)
                 found[row] = np.minimum(found[row], proven)
+    proven = found.max(axis=0)
+    if (failed := (proven >= 1) & (most < 0)).any():
+        proven[failed] = _by_chords(ledger, asked[failed])
     # what holds at an epsilon holds beyond it
-    found[:, order] = np.minimum.accumulate(found[:, order], axis=1)
-    return found.max(axis=0)
+    proven[order] = np.minimum.accumulate(proven[order])
+    return proven
 
 
 def _by_chords(ledger: Ledger, asked: Floats) -> Floats:
