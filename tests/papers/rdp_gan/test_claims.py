@@ -252,7 +252,7 @@ def test_sentences_on_figures_beside_the_stored_runs():
     assert value("best-decay-rate") == max(scores, key=scores.__getitem__)
     on_digits = store.load("rdp_gan", "figure_10"), store.load("rdp_gan", "table_4")
     rows = tables.figure_9(*on_digits, "digits")
-    assert {round(row["accuracy"], 3) for row in rows if row["schedule"] == "ant"} == {0.1}
+    assert {round(row["accuracy"], 3) for row in rows if row["schedule"] == "ant"} == {0.1, 0.111}
     printed = [row["printed"] for row in tables.figure_8(stored)]
     assert [one for one in printed if one] == [".964 without privacy, .825 at 0.5", ".784 at 0.5"]
     of = {
