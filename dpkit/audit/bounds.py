@@ -81,11 +81,9 @@ def at_thresholds(
     each (Bonferroni); both inequalities follow from the same two limits.
 
     Args:
-        absent, present: scores, (trials,) each.
-        delta, adjacency: of the epsilon; delta in (0, 1).
         thresholds: (thresholds,), not NaN.
-        confidence: in (0, 1).
         rng: plays no part; nothing is drawn.
+        Others: as `clopper_pearson`.
 
     Raises:
         ValueError: there is no threshold, or one is NaN, or as `clopper_pearson`.
@@ -128,11 +126,7 @@ def likelihood_ratio(
     needs, to first order, 0.35 of `clopper_pearson`'s trials where both rates are equally
     uncertain, and 0.7 where one decides (at 95 %).
 
-    Args:
-        absent, present: scores, (trials,) each.
-        delta, adjacency: of the epsilon; delta in (0, 1).
-        rng: draws which scores choose the threshold.
-        confidence, choosing, and errors: as `clopper_pearson`.
+    Arguments and errors: as `clopper_pearson`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     parts = choose.split(absent, present, share=choosing, rng=rng)
@@ -157,26 +151,16 @@ def gaussian(
     joint test as `likelihood_ratio`, and epsilon at delta is that of the Gaussian mechanism with
     noise 1 / mu. Where the curve is another, the result bounds nothing.
 
-    Args:
-        absent, present: scores, (trials,) each.
-        delta, adjacency: of the epsilon; delta in (0, 1).
-        rng: draws which scores choose the threshold.
-        confidence, choosing, and errors: as `clopper_pearson`.
+    Arguments and errors: as `clopper_pearson`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     parts = choose.split(absent, present, share=choosing, rng=rng)
     mu = _joint(
         *parts, 1 - confidence, lambda pair: -(ndtri(pair.fpr) + ndtri(pair.fnr)).max(-1)
     )
-    return LowerBound(
-        epsilon_of_mu(mu, delta),
-        delta,
-        confidence,
-        adjacency,
-        f"Gaussian DP: {JOINT}",
-        (INDEPENDENT, NORMAL),
-        np.size(absent) + np.size(present),
-    )
+    found, trials = epsilon_of_mu(mu, delta), np.size(absent) + np.size(present)
+    method, assumed = f"Gaussian DP: {JOINT}", (INDEPENDENT, NORMAL)
+    return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
 
 
 def distinguished(
@@ -253,10 +237,8 @@ def fewest_draws(
     no test. Draws are taken in their order.
 
     Args:
-        absent, present: scores, (trials,) each.
-        epsilon, delta, adjacency: of the claim to refute; epsilon >= 0, delta in (0, 1).
-        rng: draws which scores choose the threshold.
-        confidence, and errors: as `clopper_pearson`.
+        epsilon: of the claim to refute, >= 0.
+        Others, and errors: as `clopper_pearson`.
 
     Returns:
         draws a world; None where no number up to all of them does.

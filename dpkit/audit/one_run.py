@@ -187,12 +187,10 @@ def one_run_fdp(
     that the curve is that of two normals, mu deviations apart.
 
     Args:
-        absent, present: scores of the canaries left out by their coins, and of the others.
-        delta, adjacency: of the epsilon, delta in (0, 1); a canary's two cases are neighbours.
-        confidence, and errors: as `one_run`.
         rng: breaks ties of scores.
         inside: share of the canaries guessed "in", those of the highest scores; fixed beforehand.
         outside: share guessed "out", those of the lowest; they add up to at most 1.
+        Others, and errors: as `one_run`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     check_rng(rng)

@@ -88,8 +88,7 @@ def watch(
 
     Args:
         pairs: scores (absent, present), one pair a round, independent, and those of a world alike.
-        epsilon, delta, adjacency: of the claim; epsilon in [0, 50], delta in (0, 1).
-        confidence, and errors: as `refute`.
+        Others, and errors: as `refute`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     epsilon = checks.in_range(0, 50, epsilon=epsilon)

@@ -48,11 +48,14 @@ class Risk(NamedTuple):
             f"{at_most(100 * one)} % at {short(100 * alarms)} %"
             for alarms, one in self.power.items()
         )
+        who = (
+            f"Gaussian DP with mu {at_most(self.mu)}" if self.mu < np.inf else "No Gaussian DP"
+        )
         return (
             f"An attack finds a record with a chance of at most {found} of false alarms; its "
             f"advantage is at most {at_most(self.advantage)} and its AUROC at most "
-            f"{at_most(self.auroc)}. Gaussian DP with mu {at_most(self.mu)} covers every epsilon "
-            f"and delta, but for a delta of {short(self.tail)} (regret {at_most(self.regret, 2)})"
+            f"{at_most(self.auroc)}. {who} covers every epsilon and delta, but "
+            f"for a delta of {short(self.tail)} (regret {at_most(self.regret, 2)})"
         )
 
 
@@ -66,9 +69,14 @@ def risk(ledger: Releases, *, tail: float = 1e-10) -> Risk:
     Raises: as `pld.epsilon`.
     """
     ledger, tail = Ledger.of(ledger), checks.in_range(1e-12, 1e-3, tail=tail)
-    told = (tail, *(one for one in TAILS if one > tail))  # more, where something is shown at once
+    told = (
+        tail,
+        *(one for one in TAILS if one > tail),
+    )  # more, where something is shown at once
     far = (pld.epsilon(ledger, delta=one).epsilon for one in told)
-    left, most = next(((d, e) for d, e in zip(told, far, strict=False) if e < FARTHEST), (1, 1e9))
+    left, most = next(
+        ((d, e) for d, e in zip(told, far, strict=False) if e < FARTHEST), (1, 1e9)
+    )
     if left == 1:
         return Risk(np.inf, tail, 1.0, dict.fromkeys(FALSE_ALARMS, 1.0), 1.0, 1.0)
     epsilons = np.linspace(0.0, most, NODES) if most > 0 else np.zeros(1)

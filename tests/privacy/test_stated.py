@@ -71,7 +71,7 @@ def test_choices_in_a_row_cost_no_more_than_is_proven(epsilon: float, count: int
     assert found.epsilon <= pld.epsilon([Release(ApproximateDP(epsilon, 0), count)], delta=delta)[0]
 
 
-@pytest.mark.parametrize("count", [1, 4, *alone(11, 40, 3000)])
+@pytest.mark.parametrize("count", [1, 4, *alone(11, 40, 500)])
 @pytest.mark.parametrize("known", [(0.3, 1e-4), (0, 1e-3), *alone((0.3, 0), (1, 0.01))])
 def test_statements_in_a_row_cost_what_kairouz_oh_and_viswanath_prove(known, count):
     """Their Theorem 3.3: delta of epsilon (count - 2 i), i = 0, 1, ...."""
@@ -97,6 +97,41 @@ def test_statements_are_priced_beside_mechanisms():
     spent = rdp.epsilon([steps, Release(ZeroConcentratedDP(0.02))], delta=1e-5)
     same = rdp.epsilon([steps, Release(Gaussian(5.0))], delta=1e-5)
     assert spent.epsilon == pytest.approx(same.epsilon, rel=1e-9)  # rho = 1 / (2 noise^2)
+
+
+def test_what_is_stated_holds_at_its_own_delta_and_pure_dp_at_every():
+    for count in (1, 2, 3, 10):
+        ledger = [Release(ApproximateDP(1.0, 1e-6), count)]
+        found = pld.epsilon(ledger, delta=count * 1e-6)
+        assert found.epsilon == pytest.approx(count, rel=1e-9)
+        assert pld.epsilon(ledger, delta=0.99e-6).epsilon == math.inf
+    ledger = [Release(PoissonSampled(Laplace(1.0), 0.01))]
+    most = pld.epsilon(ledger, delta=0)[0]
+    assert most == pytest.approx(math.log1p(0.01 * math.expm1(1)), rel=1e-9)
+    for delta in (1e-250, 1e-30, 1e-12):
+        assert pld.epsilon(ledger, delta=delta).epsilon <= most * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3])
+@pytest.mark.parametrize("scale", [0.4, 1.0, 5.0])
+@pytest.mark.parametrize("count", [10, 300])
+def test_samples_of_laplace_in_a_row_cost_what_dp_accounting_says(count, scale, rate):
+    peer = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    low, high = (
+        peer.from_laplace_mechanism(
+            scale,
+            value_discretization_interval=1e-3 * rate,
+            sampling_prob=rate,
+            pessimistic_estimate=pessimistic,
+        )
+        .self_compose(count)
+        .get_epsilon_for_delta(1e-6)
+        for pessimistic in (False, True)
+    )
+    found = pld.epsilon([Release(PoissonSampled(Laplace(scale), rate), count)], delta=1e-6)
+    assert low * (1 - 1e-3) <= found.epsilon <= high * (1 + 1e-3)
+    assert found.lower <= high
+    assert found.lower > 0.99 * found.epsilon
 
 
 def test_pure_dp_adds_up_at_delta_0():

@@ -60,6 +60,16 @@ def test_a_profile_proves_what_delta_proves_and_little_less(noise, rate, steps):
         assert least * (1 - 1e-3) <= found[at] <= least * 1.4
 
 
+@pytest.mark.parametrize(
+    ("one", "steps", "at"),
+    [(SampledGaussian(1.0, 0.01), 1, 0.5), (SampledGaussian(0.5, 1e-4), 100, 3.0)],
+)
+def test_a_profile_at_one_epsilon_proves_about_as_much(one, steps, at):
+    least = pld.delta([Release(one, steps)], epsilon=at).delta
+    (found,) = pld.profile([Release(one, steps)], [at])
+    assert least * (1 - 1e-3) <= found <= least * 1.4
+
+
 def test_no_guarantee_hides_nothing_and_nothing_released_shows_nothing():
     shown = pld.profile([Release(NoGuarantee("x"))], EPSILONS)
     assert (tradeoff.from_profile(EPSILONS, shown, ALPHAS) == 0).all()

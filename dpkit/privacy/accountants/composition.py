@@ -5,6 +5,7 @@ For comparison: accountants that keep the whole curve (`rdp`, `pld`) prove small
 """
 
 import math
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -16,18 +17,7 @@ from dpkit.privacy.mechanisms import Floats, Mechanism
 
 BASIC = "basic composition (Dwork, Roth 2014, Thm 3.16)"
 ADVANCED = "advanced composition (Kairouz, Oh, Viswanath 2015, Thm 3.5)"
-SLACKS = (
-    0.001,
-    0.01,
-    0.05,
-    0.1,
-    0.2,
-    0.3,
-    0.5,
-    0.7,
-    0.9,
-    0.99,
-)  # shares of delta that are tried
+SLACKS = 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99  # of delta
 LARGEST_EPSILON = 1e21  # a release that needs more counts as unbounded
 VANISHED = 1e-100  # a delta below it is on its way to 0 by underflow, not by pure DP
 ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
@@ -110,7 +100,9 @@ def _least_epsilon(mechanism: Mechanism, delta: float) -> float:
 def _at(parts: list[_Part], spent: float) -> tuple[Floats, Floats]:
     """Each part's epsilon where the deltas add up to `spent` or less, and its count."""
     shares = sum(part.count for part in parts if part.pure == math.inf)
-    each = spent / shares * ROUNDED_DOWN if shares else 0.0
+    each = spent / shares if shares else 0.0
+    if Fraction(each) * shares > Fraction(spent):
+        each = math.nextafter(each, 0.0)
     epsilons = [
         part.pure
         if part.pure < math.inf or each == 0

@@ -85,23 +85,22 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     low, high, method = 0.0, float("inf"), METHOD
     if _unbounded(releases) < delta:
         low, high = _composed(releases, delta, gap)
-    if not high - low <= gap * high < float("inf"):  # grids round too much
+    close = high - low <= gap * high < float("inf")
+    # first: RDP may know a law better than its dominating pair
+    low = _lower(ledger, delta, gap, releases, low)
+    if not close:  # grids round too much
         if (exact := _by_profile(ledger, delta)) is not None:
-            (lower, upper), method = exact, BY_PROFILE
+            low, high, method = max(low, exact[0]), min(high, exact[1]), BY_PROFILE
         else:
-            # RDP may know a law better than the pair that dominates it
-            lower = low = _lower(ledger, delta, gap, releases, low)
-            upper = high
             with suppress(Unsupported, ArithmeticError):
-                upper = rdp.epsilon(ledger, delta=delta).epsilon
-            method = BY_RDP if upper < high else METHOD
-            with suppress(Unsupported):
-                if (pure := composition.basic(ledger, delta=0)).epsilon < min(upper, high):
-                    upper, method = pure.epsilon, pure.method
-        low, high = max(low, lower), min(high, upper)
+                if (known := rdp.epsilon(ledger, delta=delta).epsilon) < high:
+                    high, method = known, BY_RDP
+            with suppress(Unsupported):  # what is stated at this very delta, or pure DP
+                sums = composition.basic(ledger, delta=delta if high == np.inf else 0.0)
+                high, method = min((high, method), (sums.epsilon, sums.method))
         if not low <= high:
             raise ArithmeticError(f"the bounds {low} and {high} of {method} are out of order")
-    return _lower(ledger, delta, gap, releases, low), high, method
+    return low, high, method
 
 
 def _lower(
@@ -363,8 +362,9 @@ def _unbounded(releases: Sequence[Seen]) -> float:
     """
     if any(np.isnan(release.coarse.masses).any() for release in releases):
         raise ArithmeticError("a mechanism's privacy loss has a mass that is not a number")
-    ends = [(r.coarse.masses[0, -1], r.coarse.masses[1, 0], r.count) for r in releases]
-    return max(sum(n * p for p, _, n in ends), sum(n * q for _, q, n in ends))
+    counts = np.array([float(release.count) for release in releases])
+    ends = np.array([release.coarse.masses[[0, 1], [-1, 0]] for release in releases])
+    return float(-np.expm1(counts @ np.log1p(-np.minimum(ends, 1.0))).min())
 
 
 def _moments(releases: Sequence[Seen], *, closer: bool = False) -> list[Moments]:
