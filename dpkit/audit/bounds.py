@@ -158,9 +158,15 @@ def gaussian(
     mu = _joint(
         *parts, 1 - confidence, lambda pair: -(ndtri(pair.fpr) + ndtri(pair.fnr)).max(-1)
     )
-    found, trials = epsilon_of_mu(mu, delta), np.size(absent) + np.size(present)
-    method, assumed = f"Gaussian DP: {JOINT}", (INDEPENDENT, NORMAL)
-    return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
+    return LowerBound(
+        epsilon_of_mu(mu, delta),
+        delta,
+        confidence,
+        adjacency,
+        f"Gaussian DP: {JOINT}",
+        (INDEPENDENT, NORMAL),
+        np.size(absent) + np.size(present),
+    )
 
 
 def distinguished(

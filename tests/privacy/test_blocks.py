@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from dpkit.privacy import Gaussian, Laplace, Release, SampledGaussian, pld
 from dpkit.privacy.accountants.pld import composed_loss, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import Power, compose
-from dpkit.privacy.accountants.pld.loss_grid import Cells, GridLoss
+from dpkit.privacy.accountants.pld.loss_grid import GridLoss
 from dpkit.privacy.accountants.pld.saddle import Look
-from dpkit.privacy.ledger import Ledger
-from dpkit.privacy.mechanisms.base import PrivacyLoss, of_family, stacked
+from dpkit.privacy.mechanisms.base import PrivacyLoss, stacked
 
 H = 0.01
 FAMILIES = [
@@ -45,56 +44,6 @@ def test_only_losses_of_one_family_stand_side_by_side(other):
     with pytest.raises(ValueError, match="one family"):
         stacked(losses([FAMILIES[1][0], other]))
     assert len(loss_grid._families(losses([FAMILIES[1][0], other, other]), lambda one: one)) > 1
-
-
-def test_rough_views_are_those_of_each():
-    together = saddle.coarse(losses(FAMILIES[1]), [1, 2, 3], 1e-12)
-    for loss, count, found in zip(losses(FAMILIES[1]), (1, 2, 3), together, strict=True):
-        alone = saddle.coarse([loss], [count], 1e-12)[0]
-        assert (found.span, found.count) == (alone.span, count)
-        assert found.centre == pytest.approx(alone.centre, abs=(alone.span[1] - alone.span[0]) / 99)
-        at = [saddle.moments([one]).log for one in (found, alone)]
-        np.testing.assert_allclose(at[0][60:], at[1][60:], rtol=1e-2, atol=1e-9)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("back", [False, True])
-def test_grids_side_by_side_are_those_of_each(family, back: bool):
-    """Number for number: no row sees another."""
-    block = block_of(family, [1, 1, 1])
-    centre = loss_grid.balanced(block.loss, H, block.centre, 1e-9)
-    cells = loss_grid.cells(block.loss, H, block.span, centre)
-    assert (cells.nodes[:, :1] <= block.span[0]).all()
-    assert (cells.nodes[:, -1:] >= block.span[1]).all()
-    for i in range(3):
-        rows = (one[i] for one in (cells.first, cells.offset, cells.middle))
-        first, offset, middle = (one.item() for one in rows)
-        row = Cells(first, offset, H, cells.p[i], cells.q[i], middle)
-        for grid in (loss_grid.upper, loss_grid.lower):
-            one, found = (grid(c.reversed() if back else c) for c in (row, cells))
-            np.testing.assert_array_equal(found.masses[i], one.masses)
-            np.testing.assert_array_equal(found.nodes[i], one.nodes)
-            assert np.ravel(found.infinite)[i] == one.infinite
-            assert np.ravel(found.furthest)[i] == one.furthest
-        assert block.loss.family is not None
-        parameters = [float(np.ravel(one)[i]) for one in block.loss.parameters]
-        alone = of_family(block.loss.family, *parameters)
-        found = loss_grid.balanced(alone, H, np.ravel(block.centre)[i], 1e-9)
-        assert found == pytest.approx(np.ravel(centre)[i], abs=1e-13)
-
-
-def test_every_release_is_in_one_block_of_alike_spans():
-    noises = np.linspace(0.5, 4, 300).tolist()
-    ledger = [Release(SampledGaussian(noise, 0.01), 2) for noise in noises]
-    ledger += [Release(Gaussian(2.0), 5), Release(Gaussian(4.0), 5), Release(Laplace(3.0), 7)]
-    releases = pld._releases(Ledger.of(ledger), 1e-5)
-    found = loss_grid.blocks(releases, 0.003, enough=np.inf)
-    assert sum(np.sum(block.counts) for block in found) == 617
-    assert sum(np.size(block.counts) for block in found) == 303
-    assert len(found) < 60
-    widths = [np.ravel(block.span[1] - block.span[0]) for block in found]
-    assert all(one.max() / H <= 1.1 * one.min() / H + 9 for one in widths)
-    assert [one.max() for one in widths] == sorted((one.max() for one in widths), reverse=True)
 
 
 @given(

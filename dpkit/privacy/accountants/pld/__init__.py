@@ -36,12 +36,13 @@ __all__ = ["delta", "epsilon", "profile"]
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
 COARSER = 4  # times the spacing: of a profile, and to prove that a direction costs less
 HOPELESS = 4  # times the gap
+SLOPES = 1, 0.1, 0.01, 1e-3  # of moments, for one of the look's
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 REACHED = 12.0  # log of deltas that one composition proves well
 LEAST_DELTA = 1e-15  # of a profile, that is proven well
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
-CHORDS = 17  # epsilons at which the delta of so many releases is proven
+CHORDS = 17  # epsilons at which deltas are proven one by one
 LARGE = 10**6  # releases from which coefficients are summed one by one before an FFT is tried
 METHOD = "PLD by FFT, certified (lower, upper)"
 BY_PROFILE = "exact privacy profile, certified (lower, upper)"
@@ -86,7 +87,7 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     if _unbounded(releases) < delta:
         low, high = _composed(releases, delta, gap)
     close = high - low <= gap * high < float("inf")
-    # first: RDP may know a law better than its dominating pair
+    # first: RDP may know more than a dominating pair
     low = _lower(ledger, delta, gap, releases, low)
     if not close:  # grids round too much
         if (exact := _by_profile(ledger, delta)) is not None:
@@ -237,7 +238,7 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         cut = moments[0].closer
         try:
             both = _directions(releases, looks, wanted, cut=cut)
-            deltas = [_delta_above(one, epsilon) for one in both]
+            deltas = [float(one.delta_above(epsilon)) for one in both]
         except NoGrid:
             break
         worst, found = both[int(np.argmax(deltas))], max(deltas)
@@ -259,18 +260,11 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
     return _lower(ledger, value, gap, releases, low), value, METHOD
 
 
-def _delta_above(direction: "_Direction", epsilon: float) -> float:
-    found = compose(direction.upper, direction.look, direction.blur).delta_above(epsilon)
-    if found < 1:
-        return found
-    return chernoff_delta(direction.upper, direction.look.saddle, epsilon - direction.blur)
-
-
 @np.errstate(all="ignore")
 def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
     """The deltas proven at each of `epsilons` >= 0: (len(epsilons),), in either direction.
 
-    A few compositions prove them all, so they are somewhat larger than `delta` proves each.
+    Up to 17 are what `delta` proves; more, by a few compositions, are somewhat larger.
 
     Raises: as `delta`.
     """
@@ -280,7 +274,7 @@ def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
     releases, total = _releases(ledger, LEAST_DELTA), ledger.total
     if not releases:
         return np.zeros(asked.size)
-    if not _unbounded(releases) < 1 or total >= LARGE:
+    if not _unbounded(releases) < 1 or total >= LARGE or asked.size <= CHORDS:
         return _by_chords(ledger, asked)
     moments = _moments(releases, closer=True)
     most = np.maximum(*(saddle.log_delta_at_most(one, asked) for one in moments))
@@ -297,9 +291,8 @@ def profile(ledger: Releases, epsilons: ArrayLike) -> Floats:
         wanted = COARSER * GAP * min(1 / looks[0].saddle, looks[0].deviation)
         with suppress(NoGrid):
             for one in _directions(releases, looks, wanted, cut=True):
-                proven = compose(one.upper, one.look, one.blur).deltas_above(asked)
                 row = int(one.look.reverse)
-                found[row] = np.minimum(found[row], proven)
+                found[row] = np.minimum(found[row], one.delta_above(asked))
     proven = found.max(axis=0)
     if (failed := (proven >= 1) & (most < 0)).any():
         proven[failed] = _by_chords(ledger, asked[failed])
@@ -338,6 +331,13 @@ class _Direction:
     def lower(self) -> Grids:
         found = [loss_grid.lower(c, cut=self.cut) for c in self.cells]
         return list(zip(found, self.counts, strict=True))
+
+    def delta_above(self, epsilons: ArrayLike) -> Floats:
+        """By the composition or a moment: looks may be too poor for the grid."""
+        at, looked = np.asarray(epsilons) - self.blur, self.look.saddle
+        moments = (chernoff_delta(self.upper, looked * slope, at) for slope in SLOPES)
+        composed = compose(self.upper, self.look, self.blur).delta_above(epsilons)
+        return np.minimum.reduce([composed, *moments])
 
 
 def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[Seen]:

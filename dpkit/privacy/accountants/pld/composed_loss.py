@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import fft
 
 from dpkit.privacy.accountants.pld.loss_grid import (
@@ -117,16 +117,12 @@ class ComposedLoss(NamedTuple):
         inside = s[last + 1] + np.log(ratio) if ratio > 0 else s[last]
         return float(np.clip(inside, s[last], s[last + 1]))
 
-    def delta_above(self, epsilon: float) -> float:
-        """A delta that this and its errors prove at epsilon, at most 1."""
-        return float(self.deltas_above(np.array([epsilon]))[0])
-
-    def deltas_above(self, epsilons: Floats) -> Floats:
-        """`delta_above` at each of the epsilons."""
+    def delta_above(self, epsilons: ArrayLike) -> Floats:
+        """Deltas that this and its errors prove at epsilons, at most 1, of the same shape."""
         s, first, second, doubt = self._sums()
         if not s.size:
-            return np.ones(epsilons.size)
-        at = epsilons - self.blur
+            return np.ones(np.shape(epsilons))
+        at = np.asarray(epsilons) - self.blur
         above = np.searchsorted(s, at)
         beyond = (above == s.size) | ((above == 0) & bool(s[0] > self.losses[0]))
         above = np.minimum(above, s.size - 1)
@@ -199,12 +195,11 @@ def chernoff_epsilon(parts: Parts, tilt: float, delta: float) -> float:
     return found if np.isfinite(found) else float("inf")
 
 
-def chernoff_delta(parts: Parts, tilt: float, epsilon: float) -> float:
-    """A delta that one moment proves at epsilon, at most 1."""
-    found = float(
-        np.exp(min(_log_bound(parts, tilt) - tilt * epsilon, 0.0)) + infinite_mass(parts)
-    )
-    return found if found <= 1 else 1.0
+def chernoff_delta(parts: Parts, tilt: float, epsilons: ArrayLike) -> Floats:
+    """Deltas that one moment proves at epsilons, at most 1."""
+    found = np.exp(np.minimum(_log_bound(parts, tilt) - tilt * np.asarray(epsilons), 0.0))
+    found = found + infinite_mass(parts)
+    return np.where(found <= 1, found, 1.0)
 
 
 def _log_bound(parts: Parts, tilt: float) -> float:
