@@ -106,8 +106,8 @@ a delta between two epsilons as at the larger one
 +return deltas[below] - fall
 a profile of the cheaper direction
 @ privacy/test_tradeoff.py
--return found.max(axis=0)
-+return found.min(axis=0)
+-proven = found.max(axis=0)
++proven = found.min(axis=0)
 pure DP with a little delta
 @ privacy/test_stated.py
 -return composition.basic(ledger, delta=0)
