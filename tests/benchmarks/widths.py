@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from resource import RLIMIT_AS, setrlimit
+from signal import ITIMER_REAL, SIGALRM, default_int_handler, setitimer, signal
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ PICTURE = Path(__file__).parents[2] / "docs/widths.png"
 RANGES = ((0.2, 20), (1e-9, 1), (1, 1e9), (1e-15, 0.1))
 WIDTHS = (0.001, 0.01, 1.0)  # relative, of the classes in the picture
 PEERS_ERROR = 1e-13  # of its deltas, by rounding, which its bounds leave out
-MEMORY = 2**30  # bytes, beyond which the peer is asked on a coarser grid
+MEMORY, SECONDS = 2**30, 5  # bytes and time, after which the peer is asked on no finer grid
 
 
 class Width(NamedTuple):
@@ -63,20 +64,22 @@ def contradicted(width: Width) -> str | None:
     noise, rate, steps, delta = width[:4]
     if delta < 100 * PEERS_ERROR:
         return None
-    finest = max(1e-3 * width.epsilon / max(steps**0.5, 1), 40 / noise**2 / 1e6)
-    for interval in finest * 10.0 ** np.arange(4):
-        deltas = []
-        with suppress(MemoryError):
+    finest, said = max(1e-3 * width.epsilon / max(steps**0.5, 1), 40 / noise**2 / 1e6), None
+    signal(SIGALRM, default_int_handler)
+    setitimer(ITIMER_REAL, SECONDS)
+    with suppress(MemoryError, KeyboardInterrupt):
+        for interval in finest * 10.0 ** -np.arange(-3, 1):
+            deltas = []
             for above, at in ((False, width.epsilon), (True, width.lower)):
                 how: Any = {"pessimistic_estimate": above, "use_connect_dots": above}
                 how |= {"sampling_prob": rate, "value_discretization_interval": interval}
                 one = peer.from_gaussian_mechanism(noise, **how).self_compose(steps)
                 deltas.append(one.get_delta_for_epsilon(at))
-        if len(deltas) == 2:
             wrong = deltas[0] > delta * (1 + 1e-6) + PEERS_ERROR
             wrong |= deltas[1] < delta * (1 - 1e-6) - PEERS_ERROR
-            return f"{width} against {deltas}" if wrong else ""
-    return None
+            said = said or (f"{width} against {deltas}" if wrong else "")
+    setitimer(ITIMER_REAL, 0)
+    return said
 
 
 def draw(found: list[Width], path: Path) -> None:
