@@ -25,7 +25,7 @@ from dpkit.privacy import Release, SampledGaussian, pld
 PICTURE = Path(__file__).parents[2] / "docs/widths.png"
 RANGES = ((0.2, 20), (1e-9, 1), (1, 1e9), (1e-15, 0.1))
 WIDTHS = (0.001, 0.01, 1.0)  # relative, of the classes in the picture
-PEERS_ERROR = 1e-13  # of its deltas, by rounding, which its bounds leave out
+PEERS_ERROR = 1e-13, 2.0**-51  # of its deltas, by rounding, and more a step: it does not say so
 MEMORY, SECONDS = 2**30, 5  # bytes and time, after which the peer is asked on no finer grid
 
 
@@ -62,7 +62,8 @@ def contradicted(width: Width) -> str | None:
     from dp_accounting.pld import privacy_loss_distribution as peer
 
     noise, rate, steps, delta = width[:4]
-    if delta < 100 * PEERS_ERROR:
+    doubt = PEERS_ERROR[0] + PEERS_ERROR[1] * steps
+    if delta < 2 * doubt:
         return None
     finest, said = max(1e-3 * width.epsilon / max(steps**0.5, 1), 40 / noise**2 / 1e6), None
     signal(SIGALRM, default_int_handler)
@@ -75,8 +76,8 @@ def contradicted(width: Width) -> str | None:
                 how |= {"sampling_prob": rate, "value_discretization_interval": interval}
                 one = peer.from_gaussian_mechanism(noise, **how).self_compose(steps)
                 deltas.append(one.get_delta_for_epsilon(at))
-            wrong = deltas[0] > delta * (1 + 1e-6) + PEERS_ERROR
-            wrong |= deltas[1] < delta * (1 - 1e-6) - PEERS_ERROR
+            wrong = deltas[0] > delta * (1 + 1e-6) + doubt
+            wrong |= deltas[1] < delta * (1 - 1e-6) - doubt
             said = said or (f"{width} against {deltas}" if wrong else "")
     setitimer(ITIMER_REAL, 0)
     return said
@@ -90,11 +91,17 @@ def draw(found: list[Width], path: Path) -> None:
     names = ("within 0.1 %", "within 1 %", "wider")
     for most, name, colour in zip(WIDTHS, names, plots.COLOURS, strict=False):
         here = (relative > least) & (relative <= most)
-        ax.plot(*at[here].T, ".", color=colour, markersize=4, label=f"{name}: {here.sum():,}")
+        ax.plot(
+            *at[here].T,
+            ".",
+            color=colour,
+            markersize=4 if most < 0.01 else 6,
+            label=f"{name}: {here.sum():,}",
+        )
         least = most
     ax.set(xscale="log", yscale="log", ylabel="delta")
     ax.set_xlabel("sample rate times steps: how often a record is drawn, on average")
-    ax.legend(fontsize=8, frameon=False, loc="lower right")
+    ax.legend(fontsize=8, frameon=False, loc="upper left")
     path.write_bytes(plots.picture(drawn, "widths of certified pairs").png())
 
 
