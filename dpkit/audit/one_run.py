@@ -142,14 +142,8 @@ def one_run(
 
     Args:
         absent, present: scores of the canaries left out by their coins, and of the others.
-        delta: in (0, 1), of the epsilon.
         adjacency: under which a canary's two cases are neighbours.
-        confidence: in (0, 1).
-        rng: draws which canaries choose.
-        choosing: their share, in (0, 1).
-
-    Raises:
-        ValueError: an argument is out of its range, or as `checked`.
+        Others, and errors: as `bounds.clopper_pearson`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     first, rest = split_canaries(absent, present, share=choosing, rng=rng)

@@ -5,6 +5,7 @@ And which accountant prices which mechanism, and why the others do not.
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
 from dpkit.common import checks
 from dpkit.common.show import Table, at_most, interval, short
-from dpkit.privacy import Guarantee, Release, as_drawn, groups
+from dpkit.privacy import Guarantee, Release, Unsupported, as_drawn, groups
 from dpkit.privacy.best_of import best_of as choice
 from dpkit.privacy.risk import risk
 from dpkit.privacy.statement import is_upper_bound
@@ -22,7 +23,7 @@ from dpkit.privacy.statement import statement as written
 
 SampleRate = typer.Option(help="Batch size / number of records, in [0, 1].")
 Steps = typer.Option(help="Number of noisy steps.")
-Delta = Annotated[float, typer.Option(help="In (0, 1); below 1 / number of records.")]
+Delta = Annotated[float, typer.Option(help="Below 1 / records; 0 for pure DP, by pld.")]
 Accountant = Annotated[
     str | None,
     typer.Option(
@@ -90,8 +91,8 @@ def epsilon(
         str, typer.Option(help="For --statement: how batches were really drawn.")
     ] = "not stated",
     tuning: Annotated[
-        str, typer.Option(help="For --statement: whether tuning was charged.")
-    ] = "not charged",
+        str | None, typer.Option(help="For --statement: whether tuning was charged.")
+    ] = None,
     group_size: Annotated[
         int | None,
         typer.Option(help="For pld: most records of a user or group, which change together."),
@@ -201,6 +202,9 @@ def epsilon(
         steps=steps,
     )
     priced = releases if best_of is None else choice(releases, mean=best_of)
+    charged = "not charged"
+    if best_of is not None:
+        charged = f"charged: of {short(best_of)} such runs, on average, the best is released"
     if group_size is not None:
         if pricing.accountant != "pld":
             raise ValueError(
@@ -208,6 +212,7 @@ def epsilon(
                 "--accountant pld"
             )
         found = groups.epsilon(priced, group_size=group_size, delta=delta)
+        unit = f"up to {group_size} records, each {unit}"
     else:
         found = pricing.epsilon(priced, delta)
     total = sum(release.count for release in releases)
@@ -218,14 +223,16 @@ def epsilon(
         "releases": _listed(releases),
         **{name: value for name, value in asked.items() if value is not None},
     }
+    told = None
+    if report or statement:
+        with suppress(*(() if report else (Unsupported, ArithmeticError))):
+            told = risk(groups.in_groups(priced, group_size or 1))
     if statement:
-        result["statement"] = written(
-            found, priced, unit=unit, sampling=sampling_used, tuning=tuning
-        )
+        how = {"sampling": sampling_used, "tuning": tuning or charged, "told": f"{told or ''}"}
+        result["statement"] = written(found, releases, unit=unit, **how)
     if edge := pricing.edge(found):
         result["note"] = edge
-    told = risk(priced) if report else None
-    if told is not None:
+    if report and told:
         result["risk"] = told._asdict()
     if as_json:
         print_json(result)
@@ -306,7 +313,6 @@ def _fields(
         "orders": pricing.orders,
         "noise_multiplier": noise,
         "noise_meaning": None if noise is None else OVER_CLIP_NORM,
-        "noise_over_clip_norm": noise,
         "sample_rate": sample_rate,
         "steps": steps,
         "method": found.method,

@@ -22,7 +22,7 @@ from dpkit.privacy.sampling import (
 
 WAYS = {  # how batches are drawn, in words
     "poisson": "each record enters each batch by chance",
-    "truncated": "so, and a batch that is too large loses records",
+    "truncated": "each record by chance, and a batch too large loses some",
     "balls-and-bins": "in each pass each record enters one batch by chance",
     "with-replacement": "each batch as many draws, a record perhaps more than once",
     "shuffled": "passes over shuffled data",

@@ -162,11 +162,9 @@ class BestOf:
             found = [convert(rdp.ORDERS[finite], self._known[finite], e) for e in epsilons]
             return np.array([np.min(one, initial=1.0) for one in found])
 
-    profile = unknown("the best of several runs has no known profile; use accountant rdp")
-    privacy_loss = unknown(
-        "the best of several runs has no known privacy loss; use accountant rdp"
+    profile = privacy_loss = gaussian_dp = unknown(
+        "of the best of several runs only Renyi DP is known, so rdp alone prices it"
     )
-    gaussian_dp = unknown("the best of several runs has no known mu; use accountant rdp")
 
 
 def best_of(ledger: Releases, *, mean: float, shape: float = 1.0) -> list[Release]:

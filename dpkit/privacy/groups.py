@@ -61,8 +61,8 @@ def epsilon(ledger: Releases, *, group_size: int, delta: float) -> Guarantee:
         return math.log(left) + grown <= math.log(delta)
 
     try:
-        releases = [Release(of_group(one, k), count) for one, count in ledger.releases]
-        found = pld.epsilon(releases, delta=delta)._replace(adjacency=ledger.adjacency)
+        found = pld.epsilon(in_groups(ledger, k), delta=delta)
+        found = found._replace(adjacency=ledger.adjacency)
     except Unsupported:
         one = numerics.bracket(enough, tolerance=TOLERANCE, largest=LARGEST_EPSILON)[1]
         method = f"{k} times the epsilon of one record (Vadhan 2017, Lemma 2.2), by PLD"
@@ -71,6 +71,11 @@ def epsilon(ledger: Releases, *, group_size: int, delta: float) -> Guarantee:
         together(k) if ledger.adjacency == "add-remove" else f"up to {k} records are replaced"
     )
     return found._replace(assumptions=tuple(dict.fromkeys((*found.assumptions, said))))
+
+
+def in_groups(ledger: Releases, k: int) -> list[Release]:
+    """The ledger that costs one record what `ledger` costs k records: see `of_group`."""
+    return [Release(of_group(one, k), n) for one, n in Ledger.of(ledger).releases]
 
 
 def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:

@@ -204,11 +204,9 @@ class Parallel:
         costs = np.sort(np.stack([part.rdp(orders) for part in self.parts]), axis=0)
         return costs[-1] if self.adjacency == "add-remove" else costs[-2:].sum(axis=0)
 
-    profile = unknown("parallel parts have no known profile here; use accountant rdp")
-    privacy_loss = unknown(
-        "parallel parts have no known privacy loss here; use accountant rdp"
+    profile = privacy_loss = gaussian_dp = unknown(
+        "of parallel parts only Renyi DP is known here; use accountant rdp"
     )
-    gaussian_dp = unknown("parallel parts have no known mu here; use accountant rdp")
 
 
 def parallel(*ledgers: Releases) -> list[Release]:

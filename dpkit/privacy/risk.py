@@ -45,14 +45,12 @@ class Risk(NamedTuple):
 
     def __str__(self) -> str:
         found = ", ".join(
-            f"{at_most(100 * one)} % at {short(100 * alarms)} %"
+            f"{at_most(100 * one)} % where it falsely accuses {short(100 * alarms)} % of others"
             for alarms, one in self.power.items()
         )
-        who = (
-            f"Gaussian DP with mu {at_most(self.mu)}" if self.mu < np.inf else "No Gaussian DP"
-        )
+        who = f"Gaussian DP with mu {at_most(self.mu)}" if self.mu < np.inf else "No mu found"
         return (
-            f"An attack finds a record with a chance of at most {found} of false alarms; its "
+            f"An attack finds a record with a chance of at most {found}; its "
             f"advantage is at most {at_most(self.advantage)} and its AUROC at most "
             f"{at_most(self.auroc)}. {who} covers every epsilon and delta, but "
             f"for a delta of {short(self.tail)} (regret {at_most(self.regret, 2)})"

@@ -40,6 +40,7 @@ def statement(
     sampling: str = "not stated",
     tuning: str = "not charged",
     assume: Sequence[str] = (),
+    told: str | None = None,
 ) -> str:
     """State epsilon, delta, adjacency, unit, releases, accountant, version, sampling, tuning, risk.
 
@@ -50,6 +51,7 @@ def statement(
         sampling: how batches were really drawn.
         tuning: whether the choice of hyperparameters was charged.
         assume: what else must be true, after the guarantee's own assumptions: a phrase each.
+        told: its risk; None: the ledger's, where pld prices it.
 
     Raises:
         ValueError: epsilon is not finite, or an approximation and no upper bound; or guarantee and
@@ -83,9 +85,9 @@ def statement(
     drawn = " and ".join(
         _KINDS[kind][-1] if kind in _KINDS else kind.__name__ for kind in kinds
     )
-    told = ""
-    with suppress(Unsupported, ArithmeticError):  # what pld prices has a certified risk
-        told = str(risk(ledger)) if done else ""
+    if told is None:
+        with suppress(Unsupported, ArithmeticError):  # what pld prices has a certified risk
+            told = str(risk(ledger)) if done else ""
     assumed = "; ".join([*guarantee.assumptions, *assume])
     return (
         f"Training satisfies ({at_most(guarantee.epsilon)}, {short(guarantee.delta)})-differential "
@@ -111,9 +113,9 @@ def tuning(ledger: Releases, *, delta: float, tried: int) -> str:
     every = pld.epsilon([Release(one, tried * n) for one, n in ledger.releases], delta=delta)
     best = rdp.epsilon(best_of(ledger, mean=tried), delta=delta)
     return (
-        f"{tried} settings were tried on these records, at this price each; all runs together cost "
-        f"epsilon {at_most(every.epsilon)}; the best of a random number of them (mean {tried}, "
-        f"drawn beforehand and secret), alone released, would cost {at_most(best.epsilon)}"
+        f"{tried} settings were tried on these records, at this price each; all runs together cost"
+        f" epsilon {at_most(every.epsilon)} at this delta; the best of a random number (mean "
+        f"{tried}, drawn beforehand and secret), alone, would cost {at_most(best.epsilon)}"
     )
 
 

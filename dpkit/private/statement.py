@@ -82,11 +82,9 @@ class Price:
 
     def statement(self, *, unit: str, more: str = "", tried: int | None = None) -> str:
         """As `Priced.statement`; `more`: a sentence on what was done besides, or nothing."""
-        chosen = {}
+        said = {"unit": unit, "sampling": self.sampling, "assume": self.assumed}
         if tried is not None:
-            own = tuning(self.ledger, delta=self.guarantee.delta, tried=tried)
-            chosen = {"tuning": own}
-        said = {"unit": unit, "sampling": self.sampling, "assume": self.assumed, **chosen}
+            said["tuning"] = tuning(self.ledger, delta=self.guarantee.delta, tried=tried)
         words = sentence(self.guarantee, self.ledger, **said)
         return " ".join(part for part in (words, more, SEEDED if self.seeded else "") if part)
 

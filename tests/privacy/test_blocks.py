@@ -30,15 +30,6 @@ def block_of(family: list, counts: list[int]) -> loss_grid.Block:
     return loss_grid._block(loss_grid.seen(losses(family), counts, 1e-12))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_masses_side_by_side_are_those_of_each(family):
-    edges = np.array([[-40, -0.7, 0, 1e-9, 0.3, 45.0], [-2, -1, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])
-    found = stacked(losses(family)).masses(edges)
-    assert found.shape == (2, 3, 7)
-    for i, loss in enumerate(losses(family)):
-        np.testing.assert_allclose(found[:, i], loss.masses(edges[i]), rtol=1e-12, atol=0)
-
-
 @pytest.mark.parametrize("other", [Laplace(1.0), Gaussian(1.0), FAMILIES[2][0]])
 def test_only_losses_of_one_family_stand_side_by_side(other):
     with pytest.raises(ValueError, match="one family"):

@@ -288,8 +288,8 @@ SCHEDULES = [
     ),
 ]
 UNKNOWN = [
-    (lambda: gdp.mu(parallel(ONE)), "no known mu"),
-    (lambda: composition.basic(parallel(ONE), delta=0.1), "no known profile"),
+    (lambda: gdp.mu(parallel(ONE)), "only Renyi DP is known"),
+    (lambda: composition.basic(parallel(ONE), delta=0.1), "only Renyi DP is known"),
     (lambda: noise_ledger(Constant(1), steps=1, release=unpriced), r"step 0 .* no price is known"),
 ]
 FAILED = [

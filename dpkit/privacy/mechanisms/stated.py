@@ -56,7 +56,9 @@ class ApproximateDP:
     def rdp(self, orders: ArrayLike) -> Floats:
         """That of randomized response; Unsupported with a delta > 0."""
         if self.delta > 0:
-            raise Unsupported("no Renyi DP follows from a delta > 0; use accountant pld")
+            raise Unsupported(
+                "no Renyi DP follows from a delta > 0; use pld, which takes no zCDP"
+            )
         return self._answer.rdp(orders)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
@@ -103,6 +105,6 @@ class ZeroConcentratedDP:
         """rho times the order."""
         return self.rho * as_orders(orders)
 
-    profile = unknown("of zCDP only Renyi DP is known; use accountant rdp")
-    privacy_loss = unknown("of zCDP only Renyi DP is known; use accountant rdp")
-    gaussian_dp = unknown("of zCDP only Renyi DP is known; use accountant rdp")
+    profile = privacy_loss = gaussian_dp = unknown(
+        "of zCDP only Renyi DP is known; use accountant rdp, which takes no stated delta > 0"
+    )
