@@ -10,7 +10,7 @@ from dpkit import __version__, datasets, papers
 from dpkit.commands.output import plain
 from dpkit.papers import PAPERS
 from dpkit.papers.experiments.reproduce import PartsFailed
-from dpkit.privacy import Release, SampledGaussian, best_of, groups, rdp
+from dpkit.privacy import Release, SampledGaussian, best_of, groups, rdp, risk
 
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5"
 DRAWN = "epsilon --noise-multiplier 1 --steps 9 --delta 1e-5"
@@ -324,3 +324,5 @@ def test_epsilon_of_a_group_and_of_the_best_of_several_runs(answer):
     run = [Release(SampledGaussian(1.1, 0.01), 10_000)]
     assert best == rdp.epsilon(best_of(run, mean=10), delta=1e-5).epsilon
     assert both == groups.epsilon(run, group_size=2, delta=1e-5).epsilon
+    told = answer(f"epsilon {RUN} --accountant pld --group-size 2 --report --json")["risk"]
+    assert told["mu"] == risk(groups.in_groups(run, 2)).mu
