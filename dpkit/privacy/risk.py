@@ -67,14 +67,12 @@ def risk(ledger: Releases, *, tail: float = 1e-10) -> Risk:
     Raises: as `pld.epsilon`.
     """
     ledger, tail = Ledger.of(ledger), checks.in_range(1e-12, 1e-3, tail=tail)
-    told = (
+    tails = [
         tail,
         *(one for one in TAILS if one > tail),
-    )  # more, where something is shown at once
-    far = (pld.epsilon(ledger, delta=one).epsilon for one in told)
-    left, most = next(
-        ((d, e) for d, e in zip(told, far, strict=False) if e < FARTHEST), (1, 1e9)
-    )
+    ]  # more, where all may be shown at once
+    far = ((one, pld.epsilon(ledger, delta=one).epsilon) for one in tails)
+    left, most = next((pair for pair in far if pair[1] < FARTHEST), (1.0, 0.0))
     if left == 1:
         return Risk(np.inf, tail, 1.0, dict.fromkeys(FALSE_ALARMS, 1.0), 1.0, 1.0)
     epsilons = np.linspace(0.0, most, NODES) if most > 0 else np.zeros(1)
@@ -98,7 +96,7 @@ def risk(ledger: Releases, *, tail: float = 1e-10) -> Risk:
 def _hull(epsilons: Floats, deltas: Floats) -> tuple[Floats, Floats]:
     """The points that lie below all chords of others, in e^epsilon, as true deltas do."""
     kept: list[int] = []
-    t = np.exp(epsilons)
+    t = np.expm1(epsilons)
     for i in range(t.size):
         while len(kept) > 1:
             (x, y), (u, v) = ((t[k], deltas[k]) for k in kept[-2:])
@@ -117,13 +115,13 @@ def _mu(epsilons: Floats, deltas: Floats) -> float:
     """
     if not deltas.any():
         return 0.0
-    t = np.exp(epsilons)
+    t = np.expm1(epsilons)
     slopes = np.minimum(-np.diff(deltas) / np.diff(t), 1.0)
     low, high = 0.0, 1.0
 
     def covers(mu: float) -> bool:
         at = np.clip(-mu * (ndtri(slopes) + mu / 2), epsilons[:-1], epsilons[1:])
-        chords = deltas[:-1] - slopes * (np.exp(at) - t[:-1])
+        chords = deltas[:-1] - slopes * (np.expm1(at) - t[:-1])
         return bool((np.exp(gaussian.log_delta(mu, at)) >= chords).all())
 
     while not covers(high):

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.privacy import Gaussian, Laplace, Release, SampledGaussian, pld
+from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
 from dpkit.privacy.accountants.pld import composed_loss, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import Power, compose
 from dpkit.privacy.accountants.pld.loss_grid import GridLoss
 from dpkit.privacy.accountants.pld.saddle import Look
-from dpkit.privacy.mechanisms.base import PrivacyLoss, stacked
+from dpkit.privacy.mechanisms.base import PrivacyLoss
 
 H = 0.01
 FAMILIES = [
@@ -28,13 +28,6 @@ def losses(family: list) -> list[PrivacyLoss]:
 def block_of(family: list, counts: list[int]) -> loss_grid.Block:
     """One block, whatever the widths."""
     return loss_grid._block(loss_grid.seen(losses(family), counts, 1e-12))
-
-
-@pytest.mark.parametrize("other", [Laplace(1.0), Gaussian(1.0), FAMILIES[2][0]])
-def test_only_losses_of_one_family_stand_side_by_side(other):
-    with pytest.raises(ValueError, match="one family"):
-        stacked(losses([FAMILIES[1][0], other]))
-    assert len(loss_grid._families(losses([FAMILIES[1][0], other, other]), lambda one: one)) > 1
 
 
 @given(

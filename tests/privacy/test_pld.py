@@ -161,7 +161,7 @@ def test_anywhere_what_must_hold_holds(noise, rate, count, delta, adjacency):
 def test_delta_is_the_inverse_of_epsilon(ledger: Ledger, epsilon: float):
     found = pld.delta(ledger, epsilon=epsilon)
     assert found.epsilon == epsilon
-    assert 0 < found.delta <= 1
+    assert 0 <= found.delta <= 1
     assert found.lower <= epsilon
     # refuted nowhere, and not given away by more than the gaps
     assert pld.epsilon(ledger, delta=found.delta).lower <= epsilon

@@ -100,10 +100,16 @@ def test_statements_are_priced_beside_mechanisms():
 
 
 def test_what_is_stated_holds_at_its_own_delta_and_pure_dp_at_every():
-    for count in (1, 2, 3, 10):
-        ledger = [Release(ApproximateDP(1.0, 1e-6), count)]
-        assert pld.epsilon(ledger, delta=count * 1e-6)[0] == pytest.approx(count, rel=1e-9)
-        assert pld.epsilon(ledger, delta=0.99e-6).epsilon == math.inf
+    for count, stated, delta in (
+        (1, 1e-6, 1e-6),
+        (3, 1e-8, 3e-8),
+        (7, 1e-7, 7e-7),
+        (10, 1e-8, 1e-7),
+    ):
+        ledger = [Release(ApproximateDP(1.0, own), count)]
+        assert pld.epsilon(ledger, delta=delta)[0] == pytest.approx(count, rel=1e-9)
+        assert pld.epsilon(ledger, delta=0.99 * own).epsilon == math.inf
+        assert pld.delta(ledger, epsilon=count).delta <= delta * (1 + 1e-9)
     ledger = [Release(PoissonSampled(Laplace(1.0), 0.01))]
     most = math.log1p(0.01 * math.expm1(1))
     for delta in (0, 1e-250, 1e-30, 1e-12):
@@ -123,6 +129,8 @@ def test_samples_of_laplace_in_a_row_cost_what_dp_accounting_says(scale, count, 
 
 
 def test_pure_dp_adds_up_at_delta_0():
+    for none in (Gaussian(2e-4), SampledGaussian(1e-4, 0.5), DiscreteGaussian(0.02)):
+        assert pld.epsilon([Release(none)], delta=0).epsilon == math.inf  # though deltas underflow
     ledger = [Release(Laplace(2.0), 3), Release(ExponentialMechanism(0.4), 2)]
     for price in (pld.epsilon, composition.basic):
         assert price(ledger, delta=0).epsilon == pytest.approx(2.3, rel=1e-9)

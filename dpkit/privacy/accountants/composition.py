@@ -5,8 +5,6 @@ For comparison: accountants that keep the whole curve (`rdp`, `pld`) prove small
 """
 
 import math
-from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +17,9 @@ BASIC = "basic composition (Dwork, Roth 2014, Thm 3.16)"
 ADVANCED = "advanced composition (Kairouz, Oh, Viswanath 2015, Thm 3.5)"
 SLACKS = 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99  # of delta
 LARGEST_EPSILON = 1e21  # a release that needs more counts as unbounded
-VANISHED = 1e-100  # a delta below it is on its way to 0 by underflow, not by pure DP
 ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
+ROUNDED_UP = 1 + 2.0**-51  # of delta: it and what is stated are decimals, each rounded
+UNKNOWN = math.inf, 0.0
 
 
 def basic(ledger: Releases, *, delta: float) -> Guarantee:
@@ -40,8 +39,13 @@ def basic(ledger: Releases, *, delta: float) -> Guarantee:
     """
     ledger = Ledger.of(ledger)
     delta = checks.between(0, 1, delta=delta) if delta != 0 else 0.0
-    epsilons, counts = _at(_parts(ledger), delta)
-    return ledger.guarantee(epsilon=float(counts @ epsilons), delta=delta, method=BASIC)
+    epsilon, least = stated(ledger)
+    if not least <= delta * ROUNDED_UP:
+        epsilon = math.inf
+    if delta > 0:
+        epsilons, counts = _at(ledger, delta)
+        epsilon = min(epsilon, float(counts @ epsilons))
+    return ledger.guarantee(epsilon=epsilon, delta=delta, method=BASIC)
 
 
 def advanced(ledger: Releases, *, delta: float) -> Guarantee:
@@ -56,36 +60,28 @@ def advanced(ledger: Releases, *, delta: float) -> Guarantee:
     of it where each release is of pure DP. Arguments and errors as `basic`.
     """
     ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
-    parts = _parts(ledger)
-    epsilons, counts = _at(parts, delta)
+    epsilons, counts = _at(ledger, delta)
     found, method = float(counts @ epsilons), BASIC
     log_kept = math.log1p(-delta)  # of 1 - delta = (1 - s) prod(1 - d_i)
-    for share in (1.0,) if all(part.pure < math.inf for part in parts) else SLACKS:
+    for share in (1.0,) if _pure(ledger).max(initial=0) < math.inf else SLACKS:
         slack = -math.expm1(share * log_kept) * ROUNDED_DOWN
         # prod(1 - d_i) >= 1 - sum d_i
-        value = compose(*_at(parts, -math.expm1((1 - share) * log_kept)), slack)
+        value = compose(*_at(ledger, -math.expm1((1 - share) * log_kept)), slack)
         if value < found:
             found, method = value, f"{ADVANCED}, slack {checks.short(share)} of delta"
     return ledger.guarantee(epsilon=found, delta=delta, method=method)
 
 
-class _Part(NamedTuple):
-    """Releases of one mechanism, and its epsilon of pure DP, `inf` where it has none."""
-
-    mechanism: Mechanism
-    count: int
-    pure: float
+def stated(ledger: Ledger) -> tuple[float, float]:
+    """The sums of releases' `known_dp`, epsilon and delta; (inf, 0) where one has none."""
+    known = [(*getattr(one, "known_dp", UNKNOWN), n) for one, n in ledger.releases]
+    return sum(n * e for e, _, n in known), sum(n * d for _, d, n in known)
 
 
-def _parts(ledger: Ledger) -> list[_Part]:
-    """The ledger's parts; a delta that only underflows to 0 is no pure DP."""
-    found = []
-    for mechanism, count in ledger.releases:
-        pure = _least_epsilon(mechanism, 0.0)
-        if 0 < pure < math.inf and not mechanism.profile([0.99 * pure]).max() > VANISHED:
-            pure = math.inf
-        found.append(_Part(mechanism, count, pure))
-    return found
+def _pure(ledger: Ledger) -> Floats:
+    """Each part's epsilon of pure DP, inf where it has none: (parts,)."""
+    known = [getattr(one, "known_dp", UNKNOWN) for one, _ in ledger.releases]
+    return np.array([e if d == 0 else math.inf for e, d in known])
 
 
 def _least_epsilon(mechanism: Mechanism, delta: float) -> float:
@@ -97,19 +93,14 @@ def _least_epsilon(mechanism: Mechanism, delta: float) -> float:
     return numerics.bracket(private, tolerance=1e-12, largest=LARGEST_EPSILON)[1]
 
 
-def _at(parts: list[_Part], spent: float) -> tuple[Floats, Floats]:
+def _at(ledger: Ledger, spent: float) -> tuple[Floats, Floats]:
     """Each part's epsilon where the deltas add up to `spent` or less, and its count."""
-    shares = sum(part.count for part in parts if part.pure == math.inf)
-    each = spent / shares if shares else 0.0
-    if Fraction(each) * shares > Fraction(spent):
-        each = math.nextafter(each, 0.0)
-    epsilons = [
-        part.pure
-        if part.pure < math.inf or each == 0
-        else _least_epsilon(part.mechanism, each)
-        for part in parts
-    ]
-    return np.array(epsilons), np.array([float(part.count) for part in parts])
+    epsilons, counts = _pure(ledger), np.array([float(n) for _, n in ledger.releases])
+    others = np.flatnonzero(epsilons == math.inf)
+    each = spent / max(counts[others].sum(), 1.0) * ROUNDED_DOWN
+    for i in others if each > 0 else ():
+        epsilons[i] = _least_epsilon(ledger.releases[i].mechanism, each)
+    return epsilons, counts
 
 
 def compose(epsilons: Floats, counts: Floats, slack: float) -> float:

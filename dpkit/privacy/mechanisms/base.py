@@ -141,6 +141,7 @@ class Mechanism(Protocol):
     replacement, an answer from each) does not hide it; without the attribute it counts as not
     hidden (see `parallel`). `profile_error = 1e-9` bounds the relative error of `profile`'s larger
     direction where it is above 1e-200; without it no certified pair is read from the profile.
+    `known_dp` is an (epsilon, delta) by definition; without it there is no pure DP.
     """
 
     @property

@@ -60,6 +60,11 @@ class PoissonSampled:
         drawn = "Poisson sampling: every record enters each sample independently"
         return (*self.mechanism.assumptions, drawn, WHOLE_SUM)
 
+    @property
+    def known_dp(self) -> tuple[float, float]:
+        epsilon, delta = getattr(self.mechanism, "known_dp", (np.inf, 0.0))
+        return float(np.log1p(self.sample_rate * np.expm1(epsilon))), self.sample_rate * delta
+
     def profile(self, epsilons: ArrayLike) -> Floats:
         """`amplified`, and by the other direction below 0: H(-e) = 1 - e^-e (1 - H'(e))."""
         eps = as_epsilons(epsilons)

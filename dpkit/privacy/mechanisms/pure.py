@@ -44,6 +44,7 @@ class Laplace:
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
     assumptions = ("the sum is clipped in L1 norm",)
+    known_dp = property(lambda self: (self._shift, 0.0))
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -144,6 +145,7 @@ class RandomizedResponse:
     assumptions = (
         "each record is randomised by itself, and its answer is all that is seen of it",
     )
+    known_dp = property(lambda self: (self.epsilon, 0.0))
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -225,6 +227,7 @@ class ExponentialMechanism:
     epsilon: float
     adjacency: Adjacency = "add-remove"
     assumptions = ("the scores' sensitivity is as stated, and the choice alone is released",)
+    known_dp = property(lambda self: (self.epsilon, 0.0))
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)

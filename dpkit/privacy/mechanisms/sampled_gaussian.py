@@ -105,6 +105,7 @@ class SampledGaussian:
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
     profile_error: ClassVar[float] = 1e-9
+    known_dp = property(lambda self: (np.inf if self.sample_rate else 0.0, 0.0))
     assumptions = (
         "Poisson sampling: every record enters each batch independently with the sample rate",
         WHOLE_SUM,

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit.common import checks
@@ -14,10 +13,10 @@ from dpkit.privacy.mechanisms.base import (
     Unsupported,
     as_epsilons,
     as_orders,
-    from_atoms,
     unknown,
 )
 from dpkit.privacy.mechanisms.pure import RandomizedResponse
+from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class ApproximateDP:
     delta: float
     adjacency: Adjacency = "add-remove"
     assumptions = ("a release is as private as is stated of it",)
+    known_dp = property(lambda self: (self.epsilon, self.delta))
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -67,9 +67,7 @@ class ApproximateDP:
 
     def privacy_loss(self) -> PrivacyLoss:
         """Randomized response's, and delta at an infinite loss in either direction."""
-        answer = self._answer.privacy_loss()
-        if self.epsilon == 0:
-            answer = from_atoms(np.zeros(1), np.ones(1), (0.0, 1.0))
+        answer = (self._answer if self.epsilon else SampledGaussian(1, 0)).privacy_loss()
 
         def masses(edges: Floats) -> Floats:
             found = (1 - self.delta) * answer.masses(edges)

@@ -96,9 +96,9 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
             with suppress(Unsupported, ArithmeticError):
                 if (known := rdp.epsilon(ledger, delta=delta).epsilon) < high:
                     high, method = known, BY_RDP
-            with suppress(Unsupported):  # what is stated at this very delta, or pure DP
-                sums = composition.basic(ledger, delta=delta if high == np.inf else 0.0)
-                high, method = min((high, method), (sums.epsilon, sums.method))
+            known, least = composition.stated(ledger)
+            if known < high and least <= delta * composition.ROUNDED_UP:
+                high, method = known, composition.BASIC
         if not low <= high:
             raise ArithmeticError(f"the bounds {low} and {high} of {method} are out of order")
     return low, high, method
@@ -205,6 +205,9 @@ def delta(ledger: Releases, *, epsilon: float, gap: float = GAP) -> Guarantee:
     """
     ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
     low, value, method = _delta(ledger, epsilon, checks.between(0, 1, gap=gap))
+    known, least = composition.stated(ledger)
+    if known <= epsilon and least < value:
+        value, method = least, composition.BASIC
     return ledger.guarantee(
         epsilon=epsilon, delta=value, lower=min(low, epsilon), method=method
     )
