@@ -100,12 +100,7 @@ def test_statements_are_priced_beside_mechanisms():
 
 
 def test_what_is_stated_holds_at_its_own_delta_and_pure_dp_at_every():
-    for count, stated, delta in (
-        (1, 1e-6, 1e-6),
-        (3, 1e-8, 3e-8),
-        (7, 1e-7, 7e-7),
-        (10, 1e-8, 1e-7),
-    ):
+    for count, own, delta in [(1, 1e-6, 1e-6), (3, 1e-8, 3e-8), (7, 1e-7, 7e-7), (10, 1e-8, 1e-7)]:
         ledger = [Release(ApproximateDP(1.0, own), count)]
         assert pld.epsilon(ledger, delta=delta)[0] == pytest.approx(count, rel=1e-9)
         assert pld.epsilon(ledger, delta=0.99 * own).epsilon == math.inf
