@@ -23,7 +23,7 @@ from dpkit.privacy.statement import statement as written
 
 SampleRate = typer.Option(help="Batch size / number of records, in [0, 1].")
 Steps = typer.Option(help="Number of noisy steps.")
-Delta = Annotated[float, typer.Option(help="Below 1 / records; 0 for pure DP, by pld.")]
+Delta = Annotated[float, typer.Option(help="In (0, 1); below 1 / number of records.")]
 Accountant = Annotated[
     str | None,
     typer.Option(
@@ -212,7 +212,7 @@ def epsilon(
                 "--accountant pld"
             )
         found = groups.epsilon(priced, group_size=group_size, delta=delta)
-        unit = f"up to {group_size} records, each {unit}"
+        unit = unit if group_size == 1 else f"up to {group_size} records, each {unit}"
     else:
         found = pricing.epsilon(priced, delta)
     total = sum(release.count for release in releases)

@@ -19,7 +19,7 @@ from dpkit.privacy.mechanisms import Floats, gaussian
 NODES = 256  # epsilons at which delta is proven
 FALSE_ALARMS = (0.01, 0.001)
 ALPHAS = ndtr(np.linspace(-9, 9, 1801))  # false alarms at which curves are compared
-TAILS = (1e-9, 1e-6, 1e-3, 0.1, 0.5)
+TAILS = (1e-9, 1e-6, 1e-3, 0.1, 0.5)  # more, where all may be shown at once
 FARTHEST = 700.0  # epsilon, beyond which nothing is said: e^epsilon is no float
 ROUNDED_UP = 1 + 1e-6
 
@@ -48,7 +48,8 @@ class Risk(NamedTuple):
             f"{at_most(100 * one)} % where it falsely accuses {short(100 * alarms)} % of others"
             for alarms, one in self.power.items()
         )
-        who = f"Gaussian DP with mu {at_most(self.mu)}" if self.mu < np.inf else "No mu found"
+        who = f"Gaussian DP with mu {at_most(self.mu)}"
+        who = who if self.mu < np.inf else "No mu of Gaussian DP was found that"
         return (
             f"An attack finds a record with a chance of at most {found}; its "
             f"advantage is at most {at_most(self.advantage)} and its AUROC at most "
@@ -67,10 +68,7 @@ def risk(ledger: Releases, *, tail: float = 1e-10) -> Risk:
     Raises: as `pld.epsilon`.
     """
     ledger, tail = Ledger.of(ledger), checks.in_range(1e-12, 1e-3, tail=tail)
-    tails = [
-        tail,
-        *(one for one in TAILS if one > tail),
-    ]  # more, where all may be shown at once
+    tails = [tail, *(one for one in TAILS if one > tail)]
     far = ((one, pld.epsilon(ledger, delta=one).epsilon) for one in tails)
     left, most = next((pair for pair in far if pair[1] < FARTHEST), (1.0, 0.0))
     if left == 1:

@@ -162,6 +162,7 @@ def test_delta_is_the_inverse_of_epsilon(ledger: Ledger, epsilon: float):
     found = pld.delta(ledger, epsilon=epsilon)
     assert found.epsilon == epsilon
     assert 0 <= found.delta <= 1
+    assert found.delta > 0 or epsilon >= pld.epsilon(ledger, delta=0).epsilon
     assert found.lower <= epsilon
     # refuted nowhere, and not given away by more than the gaps
     assert pld.epsilon(ledger, delta=found.delta).lower <= epsilon

@@ -61,7 +61,8 @@ def test_a_profile_proves_what_delta_proves_and_little_less(noise, rate, steps):
     for at in (0, 1, 8, 31, 32):
         least = pld.delta(ledger, epsilon=float(epsilons[at])).delta
         for one in (found[at], *pld.profile(ledger, epsilons[[at]])):
-            assert least * (1 - 3e-3) <= one <= least * 1.4
+            assert one <= least * 1.4
+            assert pld.epsilon(ledger, delta=float(one)).lower <= epsilons[at] * (1 + 1e-9)
 
 
 def test_no_guarantee_hides_nothing_and_nothing_released_shows_nothing():

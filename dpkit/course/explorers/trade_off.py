@@ -124,15 +124,19 @@ class TradeOff(Explorer):
             why = f"proven by {result['proven_by']}"
         best = f"at most {at_most(result['advantage'])}"
         risky = result["risk"]
-        covers = f"one Gaussian release covers it, but for a delta of {short(risky.tail)}"
-        mu = f"at most {at_most(risky.mu)}" if risky.mu < float("inf") else "none found"
+        mu, covers = "none found", "of a Gaussian release that covers it"
+        if risky.mu < float("inf"):
+            mu, covers = f"at most {at_most(risky.mu)}", "one Gaussian release covers it"
+            covers += (
+                f", but for a delta of {short(risky.tail)}; regret {at_most(risky.regret, 2)}"
+            )
         rows = [
             ("members missed", f"at least {at_least(least)}", f"at {alpha:.4g} false alarms"),
             ("the same by RDP", f"at least {at_least(result['by_rdp'])}", "a looser proof"),
             ("members found", f"at most {at_most(1 - least)}", "1 - members missed"),
             ("advantage", best, "found minus falsely accused, at any rate of alarms"),
             ("AUROC", f"at most {at_most(risky.auroc)}", "area of found over falsely accused"),
-            ("mu", mu, f"{covers}; regret {at_most(risky.regret, 2)}"),
+            ("mu", mu, covers),
             ("line that binds", line, why),
             (f"point ({alpha:.4g}, {result['beta']:.4g})", verdict, _SAYS[verdict]),
         ]

@@ -12,6 +12,7 @@ from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Floats, Mechanism
+from dpkit.privacy.mechanisms.base import UNKNOWN
 
 BASIC = "basic composition (Dwork, Roth 2014, Thm 3.16)"
 ADVANCED = "advanced composition (Kairouz, Oh, Viswanath 2015, Thm 3.5)"
@@ -19,7 +20,6 @@ SLACKS = 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99  # of delta
 LARGEST_EPSILON = 1e21  # a release that needs more counts as unbounded
 ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
 ROUNDED_UP = 1 + 2.0**-51  # of delta: it and what is stated are decimals, each rounded
-UNKNOWN = math.inf, 0.0
 
 
 def basic(ledger: Releases, *, delta: float) -> Guarantee:

@@ -26,6 +26,7 @@ WHOLE_SUM = (
 LARGEST_ORDER = 2**20  # of Renyi divergences; nothing cheaper than 1e-5 needs more
 Floats = NDArray[np.float64]
 UNIT = 2.0**-53
+UNKNOWN = np.inf, 0.0  # epsilon and delta of what is not known to be pure or approximate DP
 LEAST_MASS = 1e-200  # below it a mass may have lost its digits
 ROUNDING = 6.3e-13  # relative, of any mass above it: what `rounding` is there, at most
 

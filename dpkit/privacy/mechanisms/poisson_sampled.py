@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     UNIT,
+    UNKNOWN,
     WHOLE_SUM,
     Adjacency,
     Floats,
@@ -62,7 +63,7 @@ class PoissonSampled:
 
     @property
     def known_dp(self) -> tuple[float, float]:
-        epsilon, delta = getattr(self.mechanism, "known_dp", (np.inf, 0.0))
+        epsilon, delta = getattr(self.mechanism, "known_dp", UNKNOWN)
         return float(np.log1p(self.sample_rate * np.expm1(epsilon))), self.sample_rate * delta
 
     def profile(self, epsilons: ArrayLike) -> Floats:

@@ -370,7 +370,7 @@ def test_the_arms_keep_their_promise(table: str):
             assert values["epsilon_proven"] <= values["epsilon_claimed"] == 4
         if "-matched-" in name:
             old = priced[name.replace("matched", "published")]
-            assert values["epsilon_proven"] == pytest.approx(old["epsilon_if_poisson"], rel=1e-3)
+            assert values["epsilon_proven"] == pytest.approx(old["epsilon_if_poisson"], rel=1e-6)
             assert old["epsilon_proven"] > values["epsilon_proven"]
 
 

@@ -308,7 +308,7 @@ def _by_chords(ledger: Ledger, asked: Floats) -> Floats:
     """Deltas at some of the epsilons; between them chords, as delta is convex in e^epsilon."""
     chosen = np.linspace(0, asked.size - 1, min(asked.size, CHORDS)).astype(int)
     at = np.unique(np.sort(asked)[chosen])
-    deltas = np.minimum.accumulate([_delta(ledger, float(one), GAP)[1] for one in at])
+    deltas = np.minimum.accumulate([delta(ledger, epsilon=float(one)).delta for one in at])
     below = np.clip(np.searchsorted(at, asked, side="right") - 1, 0, max(at.size - 2, 0))
     above = np.minimum(below + 1, at.size - 1)
     low, high, fall = at[below], at[above], deltas[below] - deltas[above]
