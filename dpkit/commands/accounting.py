@@ -224,7 +224,7 @@ def epsilon(
         **{name: value for name, value in asked.items() if value is not None},
     }
     told = None
-    if report or statement:
+    if report or (statement and total):
         with suppress(*(() if report else (Unsupported, ArithmeticError))):
             told = risk(groups.in_groups(priced, group_size or 1))
     if statement:
