@@ -28,26 +28,20 @@ Accountant = Annotated[
     str | None,
     typer.Option(
         help="rdp (Renyi DP; the default), pld (a certified pair; the default for "
-        "dpkit's own *.safetensors and *.ledger.json), moments (Abadi et al. 2016), gdp (Gaussian "
-        "DP; with sampling no upper bound), wor (fixed-size batches without replacement, "
-        "replace-one; Wang, Balle, Kasiviswanathan 2019)."
+        "dpkit's own *.safetensors and *.ledger.json), moments (Abadi et al. 2016) or gdp "
+        "(Gaussian DP; with sampling no upper bound)."
     ),
 ]
 Conversion = Annotated[
     str | None,
-    typer.Option(
-        help="For rdp and wor: classic, improved (the default) or optimal, ever tighter."
-    ),
+    typer.Option(help="For rdp: classic, improved (the default) or optimal, ever tighter."),
 ]
 AdjacencyName = Annotated[
-    str | None,
-    typer.Option(
-        "--adjacency", help="add-remove (the default) or replace-one (the only one of wor)."
-    ),
+    str | None, typer.Option("--adjacency", help="add-remove (the default) or replace-one.")
 ]
 Orders = Annotated[
     str | None,
-    typer.Option(help="For rdp and wor: Renyi orders, such as 2,4,8.5; by default a search."),
+    typer.Option(help="For rdp: Renyi orders, such as 2,4,8.5; by default a search."),
 ]
 
 
@@ -55,10 +49,7 @@ def epsilon(
     delta: Delta,
     noise_multiplier: Annotated[
         float | None,
-        typer.Option(
-            help="Noise standard deviation / clip norm C of each example, > 0; for wor twice the "
-            "noise over sensitivity, as replacing a record moves a sum clipped at C by 2C."
-        ),
+        typer.Option(help="Noise standard deviation / clip norm C of each example, > 0."),
     ] = None,
     sample_rate: Annotated[float | None, SampleRate] = None,
     steps: Annotated[int | None, Steps] = None,
@@ -261,7 +252,7 @@ def noise(
       python -m dpkit noise --epsilon 9.6 ... --accountant pld
 
     The result lies on the private side: priced again, it costs no more than the target, for pld
-    with the upper of both bounds. It is noise standard deviation / clip norm C, also for wor.
+    with the upper of both bounds. It is noise standard deviation / clip norm C.
     """
     from dpkit.privacy import calibrate
 

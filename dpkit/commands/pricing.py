@@ -14,13 +14,10 @@ from dpkit.privacy.mechanisms import (
     Adjacency,
     Mechanism,
     SampledGaussian,
-    WithoutReplacementGaussian,
     as_orders,
 )
 
-# --accountant -> the module of dpkit.privacy.accountants that prices
-ACCOUNTANTS = {"rdp": "rdp", "pld": "pld", "moments": "moments", "gdp": "gdp", "wor": "rdp"}
-RENYI = ("rdp", "wor")  # those that convert from Renyi DP
+ACCOUNTANTS = ("rdp", "pld", "moments", "gdp")  # modules of dpkit.privacy.accountants
 OVER_CLIP_NORM = "noise standard deviation / clip norm C"
 
 
@@ -33,25 +30,16 @@ class Pricing(NamedTuple):
     orders: list[float] | None
 
     @property
-    def without_replacement(self) -> bool:
-        """Whether it prices batches of a fixed size drawn without replacement."""
-        return self.accountant == "wor"
-
-    @property
     def price(self) -> Callable[..., Guarantee]:
         """The accountant's `epsilon`, imported on demand."""
-        return import_module(
-            f"dpkit.privacy.accountants.{ACCOUNTANTS[self.accountant]}"
-        ).epsilon
+        return import_module(f"dpkit.privacy.accountants.{self.accountant}").epsilon
 
     @property
     def options(self) -> dict[str, Any]:
         """What `price` takes beside ledger and delta."""
-        return (
-            {"conversion": self.conversion, "orders": self.orders}
-            if self.accountant in RENYI
-            else {}
-        )
+        if self.accountant != "rdp":
+            return {}
+        return {"conversion": self.conversion, "orders": self.orders}
 
     def epsilon(self, ledger: Releases, delta: float) -> Guarantee:
         """The ledger's price at `delta`."""
@@ -81,13 +69,8 @@ class Pricing(NamedTuple):
         )
 
     def step(self, noise_multiplier: float, sample_rate: float) -> Mechanism:
-        """One step of training, its noise over the clip norm C.
-
-        Replacing a record moves a sum clipped at C by 2C: the sensitivity of batches of fixed size.
-        """
+        """One step of training on Poisson batches, its noise over the clip norm C."""
         checks.positive(noise_multiplier=noise_multiplier)
-        if self.without_replacement:
-            return WithoutReplacementGaussian(noise_multiplier / 2, sample_rate)
         return SampledGaussian(noise_multiplier, sample_rate, self.adjacency)
 
 
@@ -106,29 +89,23 @@ def chosen(
         ValueError: a name is unknown, or an option does not belong to the accountant.
     """
     accountant = "rdp" if accountant is None else accountant
-    checks.one_of(tuple(ACCOUNTANTS), accountant=accountant)
-    if adjacency is not None:
-        checks.one_of(ADJACENCIES, adjacency=adjacency)
-    if accountant == "wor" and adjacency == "add-remove":
-        raise ValueError(
-            "wor prices adjacency replace-one alone, as its theorem compares data sets of one "
-            "size; got add-remove: leave --adjacency out, or choose another accountant"
-        )
+    checks.one_of(ACCOUNTANTS, accountant=accountant)
+    adjacency = "add-remove" if adjacency is None else adjacency
+    checks.one_of(ADJACENCIES, adjacency=adjacency)
     for option, value in (("--conversion", conversion), ("--orders", orders)):
-        if value is not None and accountant not in RENYI:
+        if value is not None and accountant != "rdp":
             raise ValueError(
-                f"{option} belongs to the accountants {' and '.join(RENYI)}, which convert from "
-                f"Renyi DP; got accountant {accountant}: leave {option} out"
+                f"{option} belongs to accountant rdp, which converts from Renyi DP; got accountant "
+                f"{accountant}: leave {option} out"
             )
-    replace = adjacency == "replace-one" or accountant == "wor"
-    rule = (conversion or "improved") if accountant in RENYI else None
+    rule = (conversion or "improved") if accountant == "rdp" else None
     try:
         listed = None if orders is None else [float(part) for part in orders.split(",")]
     except ValueError:
         raise ValueError(
             f"orders must be numbers > 1 with commas between, got {orders!r}"
         ) from None
-    return Pricing(accountant, "replace-one" if replace else "add-remove", rule, listed)
+    return Pricing(accountant, adjacency, rule, listed)
 
 
 def steps_of(
@@ -142,8 +119,7 @@ def steps_of(
     """The releases of a run: those of a ledger file, or equal steps.
 
     Raises:
-        ValueError: both are given, or neither in full; a value is bad; or the file's steps are of
-            a kind that the accountant does not price.
+        ValueError: both are given, or neither in full; or a value is bad.
         OSError: the file cannot be read.
     """
     options = {
@@ -160,15 +136,7 @@ def steps_of(
             )
         from dpkit.commands import ledger_file
 
-        found = ledger_file.read(ledger, pricing.adjacency)
-        poisson = any(isinstance(release.mechanism, SampledGaussian) for release in found)
-        if pricing.without_replacement and poisson:
-            raise ValueError(
-                f"{ledger} lists Poisson batches (noise_multiplier), and wor prices batches drawn "
-                "without replacement; if they were, write noise_over_sensitivity in its place, "
-                "which is half the noise multiplier for a sum clipped at C"
-            )
-        return found
+        return ledger_file.read(ledger, pricing.adjacency)
     if noise_multiplier is None or sample_rate is None or steps is None:
         missing = [f"'{name}'" for name in options if name not in given]
         raise ValueError(

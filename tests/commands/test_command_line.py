@@ -15,7 +15,6 @@ from dpkit.privacy import Release, SampledGaussian, best_of, groups, rdp, risk
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5"
 DRAWN = "epsilon --noise-multiplier 1 --steps 9 --delta 1e-5"
 LEDGER = "epsilon --delta 1e-5 --ledger"
-WOR = "--accountant wor --adjacency"
 NAMES = ", ".join(paper.__name__.rpartition(".")[2] for paper in PAPERS)
 
 
@@ -87,7 +86,7 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
         ("epsilon --delta 0", "delta must lie in (0, 1), ends excluded, got 0.0"),
         ("epsilon --steps -1", "steps must be an integer >= 0, got -1"),
         ("epsilon --steps 2.5", "Invalid value for '--steps'"),
-        ("epsilon --accountant prv", "accountant must be one of rdp, pld, moments, gdp, wor; got"),
+        ("epsilon --accountant prv", "accountant must be one of rdp, pld, moments, gdp; got"),
         ("epsilon --orders 1,2", "orders must be numbers in (1, 1048576], got 1"),
         ("epsilon --orders two", "orders must be numbers > 1 with commas between, got 'two'"),
         ("epsilon --conversion best", "conversion must be one of classic, improved, optimal; got"),
@@ -128,16 +127,14 @@ def test_the_statement_says_what_a_paper_should(dpkit, answer):
         (f"{DRAWN} --sampling fixed --batch-size 61 --data-size 60", "--batch-size must lie betw"),
         (f"{DRAWN} --sampling fixed --batch-size 6 --data-size 9 --sample-rate 1", "rate is given"),
         (f"{DRAWN} --sample-rate .1 --batch-size 6", "--batch-size is given, and it belongs to -"),
-        (f"epsilon {WOR} add-remove", "wor prices adjacency replace-one alone, as its theorem"),
-        (f"noise --epsilon 4 {WOR} add-remove", "wor prices adjacency replace-one"),
         ("noise --epsilon 1e9 --accountant pld", "target_epsilon must lie in [0, 1000000.0]"),
         (
             f"epsilon {RUN} --accountant pld --conversion classic",
-            "--conversion belongs to the accountants rdp and wor",
+            "--conversion belongs to accountant rdp",
         ),
         (f"epsilon {RUN} --accountant gdp --conversion improved", "got accountant gdp"),
         (f"epsilon {RUN} --accountant moments --orders 2,3", "leave --orders out"),
-        ("noise --epsilon 4 --accountant pld --orders 2", "--orders belongs to the accountants"),
+        ("noise --epsilon 4 --accountant pld --orders 2", "--orders belongs to accountant rdp"),
         (f"epsilon {RUN} --accountant gdp --statement", "got an approximation, Gaussian DP, CLT"),
         (f"epsilon {RUN} --accountant gdp --statement --json", "got an approximation"),
         (
@@ -276,7 +273,7 @@ def test_torch_is_imported_by_neither_the_package_nor_an_accountant(interpreter)
 import sys, dpkit, dpkit.privacy, dpkit.papers
 assert "torch" not in sys.modules
 from dpkit.__main__ import main
-for name in ("rdp", "pld", "moments", "gdp", "wor"):
+for name in ("rdp", "pld", "moments", "gdp"):
     try:
         main(f"epsilon {RUN} --accountant {{name}} --json".split())
     except SystemExit as stopped:
@@ -284,7 +281,7 @@ for name in ("rdp", "pld", "moments", "gdp", "wor"):
     heavy = ("torch", "sklearn", "pandas", "scipy.stats", *["scipy.optimize"] * (name == "rdp"))
     print([name for name in heavy if name in sys.modules])
 """)
-    assert out.count("\n[]\n") == 5
+    assert out.count("\n[]\n") == 4
 
 
 @pytest.mark.torch

@@ -13,7 +13,6 @@ from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGauss
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000 --delta 1e-5"
 TARGET = "noise --epsilon 4 --sample-rate 0.01 --steps 1000 --delta 1e-5"
 HEADER = "noise_multiplier,sample_rate,count"
-WOR = pytest.param("wor", marks=pytest.mark.slow("noise for batches of a fixed size too small"))
 
 
 @pytest.fixture
@@ -69,32 +68,7 @@ def test_gdp_says_that_it_is_no_upper_bound(dpkit, answer):
     assert "not an upper bound" in dpkit(f"{TARGET} --accountant gdp")[1]
 
 
-@pytest.mark.parametrize("adjacency", ["", "--adjacency replace-one"])
-def test_without_replacement_takes_the_noise_multiplier_of_a_clipped_sum(dpkit, answer, adjacency):
-    """Noise 1.1 C on a sum that a replaced record moves by 2C: noise / sensitivity .55."""
-    line = f"epsilon {RUN} --accountant wor {adjacency}"
-    found = answer(f"{line}")
-    ledger = [Release(WithoutReplacementGaussian(0.55, 0.01), 1000)]
-    assert found["epsilon"] == rdp.epsilon(ledger, delta=1e-5).epsilon > 15.5
-    assert found["adjacency"] == "replace-one"
-    assert found["noise_meaning"] == "noise standard deviation / clip norm C"
-    assert found["noise_multiplier"] == 1.1
-    assert found["conversion"] == "improved"
-    assert found["releases"][0]["noise_over_sensitivity"] == 0.55
-    assert "without replacement" in dpkit(line)[1]
-
-
-def test_without_replacement_at_rate_1_is_a_gaussian(answer):
-    """All records in every batch: the one price that both kinds of batches share."""
-    rest = "--noise-multiplier 4 --sample-rate 1 --steps 3 --delta 1e-5"
-    rest += " --orders 2,4,8 --conversion classic"
-    fixed = answer(f"epsilon --accountant wor {rest}")
-    poisson = answer(f"epsilon --adjacency replace-one {rest}")
-    assert fixed["epsilon"] == pytest.approx(poisson["epsilon"], rel=1e-12)
-    assert (fixed["orders"], fixed["conversion"]) == ([2, 4, 8], "classic")
-
-
-@pytest.mark.parametrize("name", ["rdp", "pld", "gdp", "moments", WOR])
+@pytest.mark.parametrize("name", ["rdp", "pld", "gdp", "moments"])
 def test_noise_lies_on_the_private_side_and_shows_its_epsilon(dpkit, answer, name: str):
     rest = f"--sample-rate {1 if name == 'moments' else 0.01} --steps 10 --delta 1e-5"
     line = f"noise --epsilon 3 {rest} --accountant {name}"
@@ -120,7 +94,7 @@ def test_nothing_released_costs_nothing_and_needs_no_noise(dpkit, answer):
     for rest in (some, none):
         assert answer(f"epsilon --noise-multiplier 1 --delta 1e-5 {rest}")["epsilon"] == 0
     line = f"noise --epsilon 1 {none} --delta 1e-5"
-    for name in ("rdp", "pld", "moments", "gdp", "wor"):
+    for name in ("rdp", "pld", "moments", "gdp"):
         found = answer(f"{line} --accountant {name}")
         assert (found["noise_multiplier"], found["epsilon"], found["steps"]) == (0, 0, 0)
         assert dpkit(f"{line} --accountant {name}")[1].split(": ")[0].endswith(" 0")
@@ -153,11 +127,7 @@ def test_the_statement_of_a_ledger_names_its_ranges(dpkit, steps_csv: str):
     assert "PLD by FFT" in out
 
 
-def test_the_statement_names_the_sampling_and_the_noise_of_wor(dpkit, tmp_path: Path):
-    out = dpkit(f"epsilon {RUN} --accountant wor --statement")[1]
-    assert "1000 steps with noise / sensitivity 0.55 and sample rate 0.01" in out
-    assert "Sampling assumed: batches of a fixed size drawn without replacement;" in out
-    assert "replace-one adjacency" in out
+def test_the_statement_names_every_kind_of_sampling_and_noise(dpkit, tmp_path: Path):
     both = tmp_path / "both.json"
     rest = {"sample_rate": 0.01, "count": 5}
     rows = [{"noise_multiplier": 2} | rest, {"noise_over_sensitivity": 1} | rest]
@@ -168,20 +138,22 @@ def test_the_statement_names_the_sampling_and_the_noise_of_wor(dpkit, tmp_path: 
     assert "Sampling assumed: Poisson and batches of a fixed size" in out
 
 
-def test_a_ledger_of_batches_without_replacement(answer, refused, tmp_path: Path, steps_csv: str):
+def test_a_ledger_of_batches_without_replacement(dpkit, answer, refused, tmp_path: Path):
     path = tmp_path / "fixed.csv"
     path.write_text("noise_over_sensitivity,sample_rate,count\n0.55,0.01,1000\n")
-    found = answer("epsilon --delta 1e-5 --accountant wor --ledger", str(path))
-    same = answer(f"epsilon {RUN} --accountant wor")
-    assert found["epsilon"] == same["epsilon"]
-    error = refused("epsilon --delta 1e-5 --accountant wor --ledger", steps_csv)
-    assert "lists Poisson batches (noise_multiplier), and wor prices batches drawn" in error
-    assert "half the noise multiplier for a sum clipped at C" in error
+    line = "epsilon --delta 1e-5 --adjacency replace-one"
+    found = answer(f"{line} --ledger", str(path))
+    ledger = [Release(WithoutReplacementGaussian(0.55, 0.01), 1000)]
+    assert found["epsilon"] == rdp.epsilon(ledger, delta=1e-5).epsilon > 15.5
+    assert found["releases"][0]["noise_over_sensitivity"] == 0.55
+    out = dpkit(f"{line} --statement --ledger", str(path))[1]
+    assert "1000 steps with noise / sensitivity 0.55 and sample rate 0.01" in out
+    assert "Sampling assumed: batches of a fixed size drawn without replacement;" in out
+    assert "replace-one adjacency" in out
     error = refused("epsilon --delta 1e-5 --ledger", str(path))
     assert "noise_over_sensitivity is priced under replace-one alone, got add-remove" in error
-    line = "epsilon --delta 1e-5 --accountant pld --adjacency replace-one --ledger"
-    certified = answer(line, str(path))
-    assert certified["lower"] < certified["epsilon"] < 0.71 * same["epsilon"]
+    certified = answer(f"{line} --accountant pld --ledger", str(path))
+    assert certified["lower"] < certified["epsilon"] < 0.71 * found["epsilon"]
 
 
 def test_an_infinite_epsilon_is_said_to_be_one(dpkit, answer, refused, monkeypatch):

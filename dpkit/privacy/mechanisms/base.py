@@ -223,6 +223,16 @@ def as_epsilons(epsilons: ArrayLike) -> Floats:
     return array
 
 
+def at_all(eps: Floats, above: Callable[[Floats], Floats]) -> Floats:
+    """A profile (2, n) by what it is at epsilons >= 0, (n,) where both directions are equal.
+
+    H(-e) = 1 - e^-e (1 - H'(e)), H' being the other direction.
+    """
+    size = np.abs(eps)
+    found = np.broadcast_to(above(size), (2, size.size))
+    return np.where(eps >= 0, found, -np.expm1(-size) + np.exp(-size) * found[::-1])
+
+
 def excess(log_p: Floats, log_q: Floats, eps: Floats) -> Floats:
     """(p - exp(eps) q)+ from logs, 0 where p is 0."""
     with np.errstate(invalid="ignore"):

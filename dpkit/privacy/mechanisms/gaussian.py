@@ -16,6 +16,7 @@ from dpkit.privacy.mechanisms.base import (
     PrivacyLoss,
     as_epsilons,
     as_orders,
+    at_all,
     check_noise,
     moved_by,
     normal_masses,
@@ -58,11 +59,8 @@ class Gaussian:
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """The exact delta(epsilon), the same in both directions (Balle, Wang 2018, Thm 8)."""
-        eps = as_epsilons(epsilons)
-        size = np.abs(eps)
-        one = np.exp(log_delta(moved_by(self.adjacency) / self.noise_multiplier, size))
-        one = np.where(eps >= 0, one, -np.expm1(-size) + np.exp(-size) * one)
-        return np.stack([one, one])
+        mu = moved_by(self.adjacency) / self.noise_multiplier
+        return at_all(as_epsilons(epsilons), lambda size: np.exp(log_delta(mu, size)))
 
     def privacy_loss(self) -> PrivacyLoss:
         """The loss of N(shift, 1) against N(0, 1): s x - s^2 / 2 at x."""

@@ -16,6 +16,7 @@ from dpkit.privacy.mechanisms.base import (
     Mechanism,
     PrivacyLoss,
     as_epsilons,
+    at_all,
     unknown,
 )
 
@@ -67,12 +68,9 @@ class PoissonSampled:
         return float(np.log1p(self.sample_rate * np.expm1(epsilon))), self.sample_rate * delta
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        """`amplified`, and by the other direction below 0: H(-e) = 1 - e^-e (1 - H'(e))."""
-        eps = as_epsilons(epsilons)
-        size = np.abs(eps)
-        above = amplified(self.mechanism, size, self.sample_rate)
-        below = -np.expm1(-size) + np.exp(-size) * above[::-1]
-        return np.where(eps >= 0, above, below)
+        """`amplified`, and below 0 by the other direction."""
+        q = self.sample_rate
+        return at_all(as_epsilons(epsilons), lambda size: amplified(self.mechanism, size, q))
 
     def privacy_loss(self) -> PrivacyLoss:
         """The loss of the mixture against Q, which grows with the mechanism's own."""

@@ -16,6 +16,7 @@ from dpkit.privacy.mechanisms.base import (
     PrivacyLoss,
     as_epsilons,
     as_orders,
+    at_all,
     check_noise,
     from_atoms,
     moved_by,
@@ -71,10 +72,10 @@ class Laplace:
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """1 - e^((epsilon - t) / 2) for |epsilon| <= t = shift / b, in both directions."""
-        eps, t = as_epsilons(epsilons), self._shift
-        inside = -np.expm1((np.maximum(np.minimum(eps, t), -t) - t) / 2)
-        one = np.where(eps < -t, -np.expm1(np.minimum(eps, 0.0)), inside)
-        return np.stack([one, one])
+        t = self._shift
+        return at_all(
+            as_epsilons(epsilons), lambda size: -np.expm1((np.minimum(size, t) - t) / 2)
+        )
 
     def privacy_loss(self) -> PrivacyLoss:
         """Atoms at +-t (P beyond its own centre has loss t), and densities between them.
@@ -173,13 +174,10 @@ class RandomizedResponse:
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """The sum of max(P - e^epsilon Q, 0) over the answers, the same in both directions."""
-        asked, eps = as_epsilons(epsilons), self.epsilon
-        wrong = self._truth * np.exp(-eps)
-        one = self._truth * -np.expm1(np.minimum(asked - eps, 0.0))
-        one += (self.categories - 2) * wrong * -np.expm1(np.minimum(asked, 0.0))
-        one += wrong * -np.expm1(np.minimum(asked + eps, 0.0))
-        one = np.clip(one, 0.0, 1.0)
-        return np.stack([one, one])
+        truth, eps = self._truth, self.epsilon
+        return at_all(
+            as_epsilons(epsilons), lambda size: truth * -np.expm1(np.minimum(size - eps, 0.0))
+        )
 
     def privacy_loss(self) -> PrivacyLoss:
         """Atoms at +-epsilon, and at 0 from the answers that are wrong for both."""
@@ -256,10 +254,11 @@ class ExponentialMechanism:
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """(1 - e^((e - epsilon) / 2))^2 / (1 - e^-epsilon) for |e| <= epsilon, both directions."""
-        asked, eps = as_epsilons(epsilons), self.epsilon
-        inside = np.expm1((np.clip(asked, -eps, eps) - eps) / 2) ** 2 / -np.expm1(-eps)
-        one = np.where(asked < -eps, -np.expm1(np.minimum(asked, 0.0)), inside)
-        return np.stack([one, one])
+        eps = self.epsilon
+        return at_all(
+            as_epsilons(epsilons),
+            lambda size: np.expm1((np.minimum(size, eps) - eps) / 2) ** 2 / -np.expm1(-eps),
+        )
 
     def privacy_loss(self) -> PrivacyLoss:
         """P(loss > l) = (1 - h) / (1 - e^-epsilon), h = e^((l - epsilon) / 2), by the profile.

@@ -28,6 +28,7 @@ from dpkit.privacy.mechanisms.base import (
     Unsupported,
     as_epsilons,
     as_orders,
+    at_all,
     check_noise,
     excess,
     from_atoms,
@@ -146,14 +147,9 @@ class SampledGaussian:
             return np.broadcast_to(np.maximum(0.0, -np.expm1(eps)), (2, eps.size)).copy()
         if q == 1:
             return Gaussian(self.noise_multiplier, self.adjacency).profile(eps)
-        # H(-epsilon) = 1 - e^-epsilon (1 - H'(epsilon)), H' the other direction
-        size = np.abs(eps)
-        if self.adjacency == "add-remove":
-            above = amplified(Gaussian(self.noise_multiplier), size, q)
-        else:
-            above = self._mirrored(size)
-        below = -np.expm1(-size) + np.exp(-size) * above[::-1]
-        return np.where(eps >= 0, above, below)
+        if self.adjacency == "replace-one":
+            return at_all(eps, self._mirrored)
+        return at_all(eps, lambda size: amplified(Gaussian(self.noise_multiplier), size, q))
 
     def _mirrored(self, eps: Floats) -> Floats:
         """Under replace-one, at epsilons >= 0; both directions are equal.
@@ -169,14 +165,12 @@ class SampledGaussian:
             with np.errstate(over="ignore", invalid="ignore"):
                 gained = q * _mass(z - step, step) + np.exp(eps) * q * _mass(z, step)
                 one = np.maximum(gained - np.expm1(eps) * ndtr(-z), 0.0)
-            one = np.where(eps < 300, one, 0.0)  # no loss that large has a mass above 1e-300
-            return np.stack([one, one])
+            return np.where(eps < 300, one, 0.0)  # no loss that large has a mass above 1e-300
         moved, base, away = (log_ndtr((at - x) / self.noise_multiplier) for at in (1, 0, -1))
         with np.errstate(divide="ignore"):
             grown = eps + np.log(-np.expm1(-eps))  # log(e^eps - 1)
         taken = np.logaddexp(grown + np.log1p(-q) - np.log(q) + base, eps + away)
-        one = q * excess(moved, taken, np.zeros_like(eps))
-        return np.stack([one, one])
+        return q * excess(moved, taken, np.zeros_like(eps))
 
     def privacy_loss(self) -> PrivacyLoss:
         """The loss of the mixture against N(0), or its mirror image under replace-one."""

@@ -15,7 +15,7 @@ from dpkit.privacy.mechanisms.base import (
     as_orders,
     unknown,
 )
-from dpkit.privacy.mechanisms.pure import RandomizedResponse
+from dpkit.privacy.mechanisms.pure import ExponentialMechanism, RandomizedResponse
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 
@@ -45,9 +45,7 @@ class ApproximateDP:
         checks.in_range(0, 1, delta=self.delta)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
-    @property
-    def hides_participation(self) -> bool:
-        return self.adjacency == "add-remove"
+    hides_participation = ExponentialMechanism.hides_participation
 
     @property
     def _answer(self) -> RandomizedResponse:
@@ -97,7 +95,7 @@ class ZeroConcentratedDP:
         checks.in_range(0, 1e9, rho=self.rho)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
-    hides_participation = ApproximateDP.hides_participation
+    hides_participation = ExponentialMechanism.hides_participation
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """rho times the order."""

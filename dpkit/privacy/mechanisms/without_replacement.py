@@ -15,6 +15,7 @@ from dpkit.privacy.mechanisms.base import (
     PrivacyLoss,
     as_epsilons,
     as_orders,
+    at_all,
     check_noise,
     unknown,
 )
@@ -95,11 +96,8 @@ class WithoutReplacementGaussian:
         At epsilon >= 0 it is q times the Gaussian's at log(1 + (e^epsilon - 1) / q) (Balle, Barthe,
         Gaboardi 2018, Thm 9), and some neighbours have it.
         """
-        eps = as_epsilons(epsilons)
-        size = np.abs(eps)
-        above = self._mixture.profile(size)[0]
-        one = np.where(eps >= 0, above, -np.expm1(-size) + np.exp(-size) * above)
-        return np.stack([one, one])
+        mixture = self._mixture
+        return at_all(as_epsilons(epsilons), lambda size: mixture.profile(size)[0])
 
     def privacy_loss(self) -> PrivacyLoss:
         """The loss of a pair with `profile`'s hockey sticks: dominating, of no neighbours.
