@@ -257,11 +257,11 @@ def _thresholds(
 def _several(guesses: Guesses, delta: float, alpha: float) -> Floats:
     """The bound by each way of guessing, to about 1e-3."""
     low, high = np.zeros_like(guesses.made), np.full_like(guesses.made, 20.0)
-    for _ in range(14):
-        middle = (low + high) / 2
-        refuted = p_value_chosen(guesses, middle, delta, near=True) <= alpha
-        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
-    return low
+
+    def holds(epsilon: Floats):
+        return ~(p_value_chosen(guesses, epsilon, delta, near=True) <= alpha)
+
+    return numerics.halved(low, high, holds, rounds=14)[0]
 
 
 def _largest(refuted: Callable[[float], bool]) -> float:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from scipy.special import bdtrc
 
 from dpkit.common import checks
+from dpkit.privacy import numerics
 from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.sampling import (
     BallsAndBins,
@@ -94,10 +95,9 @@ def largest_batch(run: DrawnRun, *, delta: float) -> int:
         ValueError: a number is out of range, or the batch is larger than the data.
     """
     rate = sample_rate(PoissonSampling(run.batch_size), public_size=run.public_size)
-    low, high = run.batch_size - 1, run.public_size
     enough = checks.between(0, 1, delta=delta) / 100
-    while high - low > 1:
-        middle = (low + high) // 2
-        rare = run.steps * float(bdtrc(middle, run.public_size, rate)) <= enough
-        low, high = (low, middle) if rare else (middle, high)
-    return high
+
+    def too_small(most: int) -> bool:
+        return run.steps * float(bdtrc(most, run.public_size, rate)) > enough
+
+    return max(run.batch_size, numerics.most(too_small, limit=2 * run.public_size) + 1)

@@ -2,6 +2,12 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 
 def bracket(
@@ -28,6 +34,20 @@ def bracket(
         if middle in (low, high):
             break
         low, high = (low, middle) if private(middle) else (middle, high)
+    return low, high
+
+
+def halved(
+    low: Floats, high: Floats, holds: Callable[[Floats], Any], *, rounds: int
+) -> tuple[Floats, Floats]:
+    """Both ends of intervals, each of one shape, after so many bisections.
+
+    `holds` is False below some number and True from there on; NaN belongs to neither.
+    """
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        there = holds(middle)
+        low, high = np.where(there, low, middle), np.where(there, middle, high)
     return low, high
 
 

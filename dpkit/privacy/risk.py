@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from dpkit.common import checks
 from dpkit.common.show import at_most, short
-from dpkit.privacy import tradeoff
+from dpkit.privacy import numerics, tradeoff
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Floats, gaussian
@@ -22,6 +22,7 @@ ALPHAS = ndtr(np.linspace(-9, 9, 1801))  # false alarms at which curves are comp
 TAILS = (1e-9, 1e-6, 1e-3, 0.1, 0.5)  # more, where all may be shown at once
 FARTHEST = 700.0  # epsilon, beyond which nothing is said: e^epsilon is no float
 ROUNDED_UP = 1 + 1e-6
+LARGEST_MU = 1e6
 
 
 class Risk(NamedTuple):
@@ -111,25 +112,17 @@ def _mu(epsilons: Floats, deltas: Floats) -> float:
     A profile is convex in e^epsilon, so it lies below its chords. And so is that of mu: above a
     chord it comes closest where its slope, -Phi(-epsilon / mu - mu / 2), is the chord's.
     """
-    if not deltas.any():
-        return 0.0
     t = np.expm1(epsilons)
     slopes = np.minimum(-np.diff(deltas) / np.diff(t), 1.0)
-    low, high = 0.0, 1.0
 
     def covers(mu: float) -> bool:
         at = np.clip(-mu * (ndtri(slopes) + mu / 2), epsilons[:-1], epsilons[1:])
         chords = deltas[:-1] - slopes * (np.expm1(at) - t[:-1])
         return bool((np.exp(gaussian.log_delta(mu, at)) >= chords).all())
 
-    while not covers(high):
-        low, high = high, 2 * high
-        if high > 1e6:
-            return np.inf
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (low, middle) if covers(middle) else (middle, high)
-    return high * ROUNDED_UP
+    if not deltas.any():
+        return 0.0
+    return numerics.bracket(covers, largest=LARGEST_MU)[1] * ROUNDED_UP
 
 
 def _regret(errors: Floats, mu: float) -> float:
@@ -137,8 +130,8 @@ def _regret(errors: Floats, mu: float) -> float:
     with np.errstate(invalid="ignore"):
         goal = ndtr(ndtri(1 - ALPHAS) - mu)
     low, high = np.zeros(ALPHAS.size), np.ones(ALPHAS.size)
-    for _ in range(40):
-        shift = (low + high) / 2
-        there = np.interp(ALPHAS + shift, ALPHAS, errors) - shift <= goal
-        low, high = np.where(there, low, shift), np.where(there, shift, high)
-    return float(high.max())
+
+    def there(shift: Floats):
+        return np.interp(ALPHAS + shift, ALPHAS, errors) - shift <= goal
+
+    return float(numerics.halved(low, high, there, rounds=40)[1].max())

@@ -7,6 +7,7 @@ import numpy as np
 
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy.numerics import halved
 
 
 class Conversion(NamedTuple):
@@ -54,22 +55,17 @@ def optimal(orders: Floats, rdp: Floats, delta: float) -> Floats:
     high = improved(orders, rdp, delta)
     low = np.zeros_like(high)
     high = np.where(least_rdp(orders, low, delta) >= rdp, 0.0, high)
-    for _ in range(50):
-        middle = (low + high) / 2
-        enough = least_rdp(orders, middle, delta) >= rdp  # no pair of tests can break it
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high
+    # where it holds, no pair of tests can break it
+    return halved(low, high, lambda x: least_rdp(orders, x, delta) >= rdp, rounds=50)[1]
 
 
 def optimal_delta(orders: Floats, rdp: Floats, epsilon: float) -> Floats:
     """The smallest delta that one Renyi bound implies at an epsilon, by bisection of log(delta)."""
     high = np.log(np.maximum(improved_delta(orders, rdp, epsilon), 1e-300))
     low = np.full_like(high, np.log(1e-300))
-    for _ in range(60):
-        middle = (low + high) / 2
-        enough = least_rdp(orders, np.full_like(rdp, epsilon), np.exp(middle)) >= rdp
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.exp(high)
+    at = np.full_like(rdp, epsilon)
+    found = halved(low, high, lambda x: least_rdp(orders, at, np.exp(x)) >= rdp, rounds=60)
+    return np.exp(found[1])
 
 
 def least_rdp(orders: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
@@ -89,18 +85,17 @@ def least_rdp(orders: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
 
     low = np.log(orders - 1)  # s = log((p - delta) / delta); the slope is negative up to here
     high = np.maximum(np.log1p(-delta) - np.log(delta) + np.zeros_like(low), low)  # p = 1
+
+    def rising(s: Floats):
+        p, _, heads, tails = coins(s)
+        # slope = h(p/q) - h((1-p)/(1-q)),  h(r) = r^(a-1) (a - (a-1) exp(-epsilon) r)
+        left = (orders - 1) * heads + np.log(np.maximum(1 - (orders - 1) * np.exp(-s), 0.0))
+        right = (orders - 1) * tails
+        right += np.log(orders - (orders - 1) * np.exp(tails - epsilon))
+        return ~((p < 1) & (left - right < 0))
+
     with np.errstate(all="ignore"):
-        for _ in range(50):
-            s = (low + high) / 2
-            p, _, heads, tails = coins(s)
-            # slope = h(p/q) - h((1-p)/(1-q)),  h(r) = r^(a-1) (a - (a-1) exp(-epsilon) r)
-            left = (orders - 1) * heads + np.log(
-                np.maximum(1 - (orders - 1) * np.exp(-s), 0.0)
-            )
-            right = (orders - 1) * tails
-            right += np.log(orders - (orders - 1) * np.exp(tails - epsilon))
-            falling = (p < 1) & (left - right < 0)
-            low, high = np.where(falling, s, low), np.where(falling, high, s)
+        low, _ = halved(low, high, rising, rounds=50)
         p, log_q, heads, tails = coins(low)
         first, second = np.log(p) + (orders - 1) * heads, np.log1p(-p) + (orders - 1) * tails
         second = np.where(p < 1, second, -np.inf)

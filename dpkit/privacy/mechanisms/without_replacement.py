@@ -21,6 +21,7 @@ from dpkit.privacy.mechanisms.base import (
 )
 from dpkit.privacy.mechanisms.renyi_integrals import log_sums
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
+from dpkit.privacy.numerics import halved
 
 EVERY = 1024  # orders up to which every moment is computed; then some, with bounds between
 STEP = 0.25  # of the trapezoidal rule, whose error is then below exp(-130)
@@ -234,11 +235,10 @@ def _peak(power: Floats, noise: float, zero: float, *, side: int) -> Floats:
     """Where l log|e^w - 1| - x^2 / 2 is largest on one side of w = 0: x = (l/s) / (1 - e^-w)."""
     far = zero + power / noise + np.sqrt(power) if side > 0 else -np.sqrt(power)
     near = np.full_like(power, zero)
-    for _ in range(60):
-        middle = (near + far) / 2
-        w = (middle - zero) / noise
+
+    def inwards(x: Floats):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            force = power / noise / -np.expm1(-w) - middle  # towards larger x
-        outwards = side * force > 0
-        near, far = np.where(outwards, middle, near), np.where(outwards, far, middle)
-    return far
+            force = power / noise / -np.expm1((zero - x) / noise) - x  # towards larger x
+        return ~(side * force > 0)
+
+    return halved(near, far, inwards, rounds=60)[1]

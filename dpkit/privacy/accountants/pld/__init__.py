@@ -165,8 +165,6 @@ def _by_fft(
         except NoGrid:
             break
         high = min(high, max(0.0, *uppers))
-        if not low <= high:
-            raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
         if high - low <= gap * high or high - low > 0.9 * before:
             break
         fine = sum(c.p.size for c in worse.cells) > FINE

@@ -440,8 +440,6 @@ def epsilon(
         except NoGrid:
             break
         low, high = max(low, found[0]), min(high, found[1])
-        if not low <= high:
-            raise ArithmeticError(f"the bounds of a series are out of order: {low} and {high}")
         if high - low <= gap * high or high - low > 0.8 * before:
             break
         spacing /= FINER

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpkit.privacy import numerics
 from dpkit.privacy.mechanisms import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.base import stacked
 
@@ -193,12 +194,11 @@ def _far(one: Coarse) -> Floats:
 def _of_one_hit(found: Moments, delta: float) -> float:
     """The epsilon of a delta if at most one release's loss is away from its centre."""
     losses, counts = found.far[0] + found.bulk, found.far[1]
-    low, high = 0.0, max(float(losses.max(initial=0.0)), 0.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        gained = -np.expm1(np.minimum(middle - losses, 0.0))
-        low, high = (middle, high) if (counts * gained).sum() > delta else (low, middle)
-    return high
+
+    def enough(epsilon: float) -> bool:
+        return not (counts * -np.expm1(np.minimum(epsilon - losses, 0.0))).sum() > delta
+
+    return numerics.bracket(enough)[1]
 
 
 def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
