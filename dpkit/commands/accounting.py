@@ -352,11 +352,10 @@ def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) 
             f"--batch-size must lie between 1 and --data-size, got {batch_size} and {data_size}"
         )
     checks.whole(**{"--steps": steps})
-    if largest is not None:
-        checks.whole(batch_size, **{"--largest-batch": largest})
     priced = as_drawn.DrawnRun(noise, batch_size, data_size, steps)
     if largest is None:
         largest = as_drawn.largest_batch(priced, delta=delta)
+    checks.whole(batch_size, **{"--largest-batch": largest})
     found = as_drawn.every_way(priced, delta=delta, largest=largest)
     found = {sampling: found.pop(sampling), **found}
     if as_json:

@@ -94,24 +94,20 @@ def mechanism(
 class Assuming(PricedAsOne):
     """A mechanism whose prices hold on further assumptions, which come first in what it states."""
 
-    mechanism: Mechanism
+    one: Mechanism
     assumed: tuple[str, ...]
 
     @property
-    def one(self) -> Mechanism:
-        return self.mechanism
-
-    @property
     def adjacency(self) -> Adjacency:
-        return self.mechanism.adjacency
+        return self.one.adjacency
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return (*self.assumed, *self.mechanism.assumptions)
+        return (*self.assumed, *self.one.assumptions)
 
     @property
     def hides_participation(self) -> bool:
-        hides = getattr(self.mechanism, "hides_participation", False)
+        hides = getattr(self.one, "hides_participation", False)
         return hides and PUBLIC_SIZE not in self.assumed
 
 
@@ -192,8 +188,15 @@ class ShuffledBatches(_Batches):
             (SHUFFLED_AS_POISSON,),
         )
 
-    def passes(self, *, noise_multiplier: float, public_size: int, steps: int) -> Release:
-        """The release that bounds `steps` steps, without amplification, under replace-one.
+    def passes(
+        self,
+        *,
+        noise_multiplier: float,
+        public_size: int,
+        steps: int,
+        adjacency: Adjacency = "replace-one",
+    ) -> Release:
+        """The release that bounds `steps` steps, without amplification.
 
         Each record is in at most one batch of a pass, where replacing it moves a sum clipped at C
         by 2C: each pass that is begun is one Gaussian release. A short last batch is dropped, as
@@ -203,19 +206,13 @@ class ShuffledBatches(_Batches):
             noise_multiplier: noise on a step's sum, over C.
             public_size: declared size of the data, the same in both data sets.
             steps: batches that were drawn, >= 0; a pass's short last one is not.
+            adjacency: "add-remove" for a record that leaves its place empty, which moves a sum by
+                C.
 
         Raises:
             ValueError: the batch is larger than public_size, or a number is out of range.
         """
-        return self._passes("replace-one", noise_multiplier, public_size, steps)
-
-    def _passes(
-        self, adjacency: Adjacency, noise_multiplier: float, public_size: int, steps: int
-    ) -> Release:
-        steps, public_size = (
-            checks.whole(steps=steps),
-            checks.whole(1, public_size=public_size),
-        )
+        checks.whole(steps=steps)
         sample_rate(self, public_size=public_size)  # checks the batch
         begun = -(-steps // (public_size // self.expected_batch_size))
         assumed = (PUBLIC_SIZE,) if adjacency == "replace-one" else (PUBLIC_SIZE, ZERO_OUT)
@@ -234,7 +231,12 @@ class ShuffledBatches(_Batches):
         Args:
             delta: in (0, 1). The others, and errors, are those of `passes`.
         """
-        whole = self._passes(self.adjacency, noise_multiplier, public_size, steps)
+        whole = self.passes(
+            noise_multiplier=noise_multiplier,
+            public_size=public_size,
+            steps=steps,
+            adjacency=self.adjacency,
+        )
         found = pld.epsilon([whole], delta=delta)
         if self.expected_batch_size == 1 and whole.count:
             amplified = shuffled.amplified(

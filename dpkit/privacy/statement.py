@@ -72,7 +72,7 @@ def statement(
         )
     kinds: dict[type, list[Release]] = {}
     for one, count in ledger.releases:  # the guarantee lists what is assumed
-        bare = Release(one.mechanism if isinstance(one, Assuming) else one, count)
+        bare = Release(one.one if isinstance(one, Assuming) else one, count)
         kinds.setdefault(type(bare.mechanism), []).append(bare)
     done = []
     for kind, part in kinds.items():

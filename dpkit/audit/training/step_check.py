@@ -228,7 +228,7 @@ def _price(
 
 
 def _plain(mechanism: Any) -> Any:
-    return _plain(mechanism.mechanism) if isinstance(mechanism, Assuming) else mechanism
+    return _plain(mechanism.one) if isinstance(mechanism, Assuming) else mechanism
 
 
 def _multiplier(mechanism: Any) -> float:

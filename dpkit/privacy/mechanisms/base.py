@@ -4,7 +4,6 @@ Also the distribution of the privacy loss, as cell masses for a PLD accountant, 
 release whose noise protects nothing.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -179,13 +178,10 @@ def unknown(words: str) -> Callable[..., Any]:
     return method
 
 
-class PricedAsOne(ABC):
+class PricedAsOne:
     """A release that costs exactly what another does, `one`."""
 
-    @property
-    @abstractmethod
-    def one(self) -> Mechanism:
-        """The other release."""
+    one: Any
 
     def rdp(self, orders: ArrayLike) -> Floats:
         return self.one.rdp(orders)
