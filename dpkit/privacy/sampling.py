@@ -212,9 +212,9 @@ class ShuffledBatches(_Batches):
         Raises:
             ValueError: the batch is larger than public_size, or a number is out of range.
         """
-        checks.whole(steps=steps)
-        sample_rate(self, public_size=public_size)  # checks the batch
-        begun = -(-steps // (public_size // self.expected_batch_size))
+        steps, size = checks.whole(steps=steps), checks.whole(1, public_size=public_size)
+        sample_rate(self, public_size=size)  # checks the batch
+        begun = -(-steps // (size // self.expected_batch_size))
         assumed = (PUBLIC_SIZE,) if adjacency == "replace-one" else (PUBLIC_SIZE, ZERO_OUT)
         return Release(Assuming(Gaussian(noise_multiplier, adjacency), assumed), begun)
 

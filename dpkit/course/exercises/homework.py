@@ -1,8 +1,7 @@
 """Homework: twenty lines of DP-SGD with one fault each, to find and to price.
 
-`task = homework.draw("Ann")` is always the same for one name; `print(task)` shows
-the code, `task.check(line=12, epsilon=3.4)` the verdict, `task.solution()` the
-fault.
+`task = homework.draw("Ann")` is always the same for one name; `print(task)` shows the code,
+`task.check(line=12, epsilon=3.4)` the verdict, `task.solution()` the fault.
 """
 
 import math

@@ -1,8 +1,7 @@
 """The exercises of one notebook, and a reader's progress through them.
 
-An exercise checks an answer, gives hints one by one, and shows its solution. It is
-written as a function: the docstring is the question, the body the solution, the
-returned value the answer.
+An exercise checks an answer, gives hints one by one, and shows its solution. It is written as a
+function: the docstring is the question, the body the solution, the returned value the answer.
 """
 
 import ast

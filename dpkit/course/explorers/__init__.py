@@ -1,7 +1,6 @@
 """Widgets over the accountants, the clipping rules and the claims, for a notebook or a page.
 
-Each is a VBox that needs no argument; its `compute` is a pure function of
-its controls' values.
+Each is a VBox that needs no argument; its `compute` is a pure function of its controls' values.
 """
 
 from typing import TYPE_CHECKING

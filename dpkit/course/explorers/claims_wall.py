@@ -1,8 +1,7 @@
 """The papers' claims, computed again: a wall of all, and the card of the one chosen.
 
-On the wall each claim is a tile, by paper, with a colour and a sign for its
-verdict. Its card shows stated and computed side by side, and a line of code
-as it was and should be.
+On the wall each claim is a tile, by paper, with a colour and a sign for its verdict. Its card shows
+stated and computed side by side, and a line of code as it was and should be.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Controls of explorers as data, the widgets that they become, and the run that some describe.
 
-A slider over round numbers has a field at its side that takes any number as it is
-typed.
+A slider over round numbers has a field at its side that takes any number as it is typed.
 """
 
 import math

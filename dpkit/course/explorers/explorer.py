@@ -1,8 +1,7 @@
 """The base of all explorers: controls above, then a sentence, the picture, and the table.
 
-An explorer is a VBox without Output widgets, for Lab, Voila and notebooks compared
-cell by cell. Without a kernel, or in an untrusted clone, the same sentence, picture
-and table are static.
+An explorer is a VBox without Output widgets, for Lab, Voila and notebooks compared cell by cell.
+Without a kernel, or in an untrusted clone, the same sentence, picture and table are static.
 """
 
 import asyncio
