@@ -119,9 +119,8 @@ def _rows(file: Path) -> Iterator[_Row]:
         if not isinstance(content.get("rows"), list):
             raise ValueError(
                 f"{file} counts {content['charged']} charged steps and does not say what they "
-                "release: it is of an older dpkit, or its settings have no ledger of Gaussian "
-                "steps alone, so that a number of steps would not price it; ask the settings' own "
-                "ledger or guarantee"
+                "release, as its settings' ledger holds more than Gaussian steps; ask that ledger "
+                "or its guarantee"
             )
         return _listed(str(file), content["rows"])
     return _opacus(str(file), content)

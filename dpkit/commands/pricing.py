@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dpkit.common import checks
 from dpkit.privacy.accountants.moments import MOST_MOMENTS
@@ -37,9 +37,8 @@ class Pricing(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What `price` takes beside ledger and delta."""
-        if self.accountant != "rdp":
-            return {}
-        return {"conversion": self.conversion, "orders": self.orders}
+        renyi = {"conversion": self.conversion, "orders": self.orders}
+        return renyi if self.accountant == "rdp" else {}
 
     def epsilon(self, ledger: Releases, delta: float) -> Guarantee:
         """The ledger's price at `delta`."""
@@ -105,7 +104,7 @@ def chosen(
         raise ValueError(
             f"orders must be numbers > 1 with commas between, got {orders!r}"
         ) from None
-    return Pricing(accountant, adjacency, rule, listed)
+    return Pricing(accountant, cast(Adjacency, adjacency), rule, listed)
 
 
 def steps_of(

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-
 
 def bracket(
     private: Callable[[float], bool], *, tolerance: float = 1e-13, largest: float = math.inf
@@ -38,8 +36,12 @@ def bracket(
 
 
 def halved(
-    low: Floats, high: Floats, holds: Callable[[Floats], Any], *, rounds: int
-) -> tuple[Floats, Floats]:
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    holds: Callable[[NDArray[np.float64]], Any],
+    *,
+    rounds: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both ends of intervals, each of one shape, after so many bisections.
 
     `holds` is False below some number and True from there on; NaN belongs to neither.

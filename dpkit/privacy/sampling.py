@@ -371,6 +371,7 @@ class BallsAndBins(_Batches):
             )
         )
         if told.epsilon < found.epsilon:
-            method = f"one batch a pass: {told.method}"
-            return found._replace(epsilon=told.epsilon, method=method)
+            return found._replace(
+                epsilon=told.epsilon, method=f"one batch a pass: {told.method}"
+            )
         return found

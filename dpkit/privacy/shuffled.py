@@ -110,14 +110,13 @@ def amplified(noise_multiplier: float, *, records: int, passes: int, delta: floa
     each = delta / (4 * passes)
     local = Release(Gaussian(noise_multiplier, "replace-one"))
     eps0 = pld.epsilon(local, delta=each / (1.5 * records * (records + 1))).epsilon
-    if not 16 * math.log(4 / each) < records:
+    log = 16 * math.log(4 / each)
+    if not (log < records and eps0 <= math.log(records / log)):
         return math.inf
-    if not eps0 <= math.log(records / (16 * math.log(4 / each))):
+    grown = math.exp(eps0) / records
+    a = 8 * math.sqrt(grown * math.log(4 / each)) + 8 * grown
+    gained = -math.expm1(-eps0) / (1 + math.exp(-eps0) / (1 + a)) * a
+    if not gained + 1 <= records:  # e^epsilon + 1 <= records + 1, which delta0 counts on
         return math.inf
-    a = 8 * math.sqrt(math.exp(eps0) * math.log(4 / each) / records)
-    a += 8 * math.exp(eps0) / records
-    grown = -math.expm1(-eps0) / (1 + math.exp(-eps0) / (1 + a)) * a
-    if not grown + 1 <= records:  # e^epsilon + 1 <= records + 1, which delta0 counts on
-        return math.inf
-    response = RandomizedResponse(max(math.log1p(grown), 1e-9))
+    response = RandomizedResponse(max(math.log1p(gained), 1e-9))
     return pld.epsilon([Release(response, passes)], delta=delta / 2).epsilon

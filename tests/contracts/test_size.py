@@ -8,9 +8,9 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "dpkit"
 LINES = {"library": 26_200, "papers": 20_300, "course": 5_900, "tests": 43_600}
-STATEMENTS = {"library": 13_365, "papers": 8_000, "course": 2_950}
+STATEMENTS = {"library": 13_303, "papers": 8_000, "course": 2_950}
 DEFINITIONS, FILES, ENTRIES = 3_100, 290, 12
-CHARACTERS = 40.48  # a line of dpkit, on average: a limit is not met by longer lines
+CHARACTERS = 40.46  # a line of dpkit, on average: a limit is not met by longer lines
 
 
 def group(path: Path) -> str:

@@ -64,8 +64,9 @@ def optimal_delta(orders: Floats, rdp: Floats, epsilon: float) -> Floats:
     high = np.log(np.maximum(improved_delta(orders, rdp, epsilon), 1e-300))
     low = np.full_like(high, np.log(1e-300))
     at = np.full_like(rdp, epsilon)
-    found = halved(low, high, lambda x: least_rdp(orders, at, np.exp(x)) >= rdp, rounds=60)
-    return np.exp(found[1])
+    return np.exp(
+        halved(low, high, lambda x: least_rdp(orders, at, np.exp(x)) >= rdp, rounds=60)[1]
+    )
 
 
 def least_rdp(orders: Floats, epsilon: Floats, delta: Floats | float) -> Floats:

@@ -226,15 +226,12 @@ class ExponentialMechanism:
     adjacency: Adjacency = "add-remove"
     assumptions = ("the scores' sensitivity is as stated, and the choice alone is released",)
     known_dp = property(lambda self: (self.epsilon, 0.0))
+    hides_participation = property(lambda self: self.adjacency == "add-remove")
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         checks.in_range(2e-9, 1e9, epsilon=checks.positive(epsilon=self.epsilon))
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-
-    @property
-    def hides_participation(self) -> bool:
-        return self.adjacency == "add-remove"
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """log(A) / (alpha - 1) at the dearest t, or alpha epsilon^2 / 8 where that is less.

@@ -254,10 +254,9 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         releases = _releases(ledger, value / 10)  # with tails that are little beside it
         moments = _moments(releases, closer=True)
     if value is None:
-        value = 1.0
         with suppress(Unsupported, ArithmeticError):
-            value = rdp.delta(ledger, epsilon=epsilon).delta
-        return 0.0, value, BY_RDP
+            return 0.0, rdp.delta(ledger, epsilon=epsilon).delta, BY_RDP
+        return 0.0, 1.0, BY_RDP
     return _lower(ledger, value, gap, releases, low), value, METHOD
 
 
