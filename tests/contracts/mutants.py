@@ -625,11 +625,24 @@ steps of one adjacency priced under the other
 -
 +    if own not in ADJACENCIES:
 +
-== commands/pricing.py
-batches of a fixed size priced by the clip norm
-@ commands/test_command_line_ledgers.py::test_without_replacement_takes_the_noise_multiplier_of_a_clipped_sum
--return WithoutReplacementGaussian(noise_multiplier / 2, sample_rate)
-+return WithoutReplacementGaussian(noise_multiplier, sample_rate)
+== privacy/mechanisms/base.py
+a profile below 0 by its own direction
+@ privacy/test_contracts.py::test_the_profile_is_a_hockey_stick_curve
+-np.exp(-size) * found[::-1])
++np.exp(-size) * found)
+== privacy/numerics.py
+bisections that end on the side that is not private
+@ privacy/test_rdp.py
+-np.where(there, low, middle), np.where(there, middle, high)
++np.where(there, low, low), np.where(there, middle, middle)
+== privacy/accountants/composition.py
+each release at all of delta
+@ privacy/test_composition.py
+-each = spent / max(counts[others].sum(), 1.0) * ROUNDED_DOWN
++each = spent * ROUNDED_DOWN
+what is stated with a delta as pure DP
+-e if d == 0 else math.inf for e, d in known
++e for e, d in known
 == __main__.py
 an error that ends as if all were well
 @ commands/test_command_line.py::test_bad_input_is_one_line_and_exit_code_2

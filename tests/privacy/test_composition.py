@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from truths import gaussian_epsilon
 
-from dpkit.privacy import Gaussian, Laplace, RandomizedResponse, Release, composition, moments
+from dpkit.privacy import (
+    ApproximateDP,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    Release,
+    composition,
+    moments,
+)
 from dpkit.privacy.accountants.composition import advanced, basic
 
 
@@ -96,3 +104,11 @@ def test_releases_of_pure_dp_take_no_share_of_delta():
     # a Gaussian's delta only falls below the least number
     found = basic([Release(Gaussian(100.0)), Release(Laplace(10.0))], delta=1e-5).epsilon
     assert found == pytest.approx(float(gaussian_epsilon(100.0, 1e-5)) + 0.1, rel=1e-9)
+
+
+def test_what_is_stated_with_a_delta_takes_a_share_of_it():
+    """Randomized response but for delta 1e-6, at half of 1e-5: 1 - e^(x - .5) is what is left."""
+    left = (5e-6 - 1e-6) / (1 - 1e-6) * (1 + math.exp(-0.5))
+    expected = 0.5 + math.log1p(-left) + float(gaussian_epsilon(2.0, 5e-6))
+    ledger = [Release(ApproximateDP(0.5, 1e-6)), Release(Gaussian(2.0))]
+    assert basic(ledger, delta=1e-5).epsilon == pytest.approx(expected, rel=1e-9)
