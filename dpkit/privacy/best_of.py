@@ -163,7 +163,7 @@ class BestOf:
             return np.array([np.min(one, initial=1.0) for one in found])
 
     profile = privacy_loss = gaussian_dp = unknown(
-        "of the best of several runs only Renyi DP is known, so rdp alone prices it"
+        "of the best of several runs only Renyi DP is known: rdp alone prices it, without a risk"
     )
 
 

@@ -49,13 +49,16 @@ class Risk(NamedTuple):
             f"{at_most(100 * one)} % where it falsely accuses {short(100 * alarms)} % of others"
             for alarms, one in self.power.items()
         )
-        who = f"Gaussian DP with mu {at_most(self.mu)}"
-        who = who if self.mu < np.inf else "No mu of Gaussian DP was found that"
+        told = (
+            "At every epsilon, delta is at most that of Gaussian DP with mu "
+            f"{at_most(self.mu)}, plus {short(self.tail)}"
+            if self.mu < np.inf
+            else f"No mu of Gaussian DP was found that covers all but a delta of {short(self.tail)}"
+        )
         return (
-            f"An attack finds a record with a chance of at most {found}; its "
-            f"advantage is at most {at_most(self.advantage)} and its AUROC at most "
-            f"{at_most(self.auroc)}. {who} covers every epsilon and delta, but "
-            f"for a delta of {short(self.tail)} (regret {at_most(self.regret, 2)})"
+            f"By pld, an attack on this run alone finds its target with a chance of at most "
+            f"{found}; its advantage is at most {at_most(self.advantage)} and its AUROC at most "
+            f"{at_most(self.auroc)}. {told} (regret {at_most(self.regret, 2)})"
         )
 
 

@@ -114,8 +114,8 @@ def tuning(ledger: Releases, *, delta: float, tried: int) -> str:
     best = rdp.epsilon(best_of(ledger, mean=tried), delta=delta)
     return (
         f"{tried} settings were tried on these records, at this price each; all runs together cost"
-        f" epsilon {at_most(every.epsilon)} at delta {short(delta)}; the best of a random number "
-        f"(mean {tried}, drawn beforehand and secret), alone, would cost {at_most(best.epsilon)}"
+        f" epsilon {at_most(every.epsilon)} at delta {short(delta)}; had their number been random "
+        f"and secret (mean {tried}), the best alone would have cost {at_most(best.epsilon)}"
     )
 
 

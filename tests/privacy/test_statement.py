@@ -65,7 +65,7 @@ def test_what_tuning_cost_is_stated():
     best = rdp.epsilon(best_of(STEPS, mean=12), delta=1e-5)
     assert said.startswith("12 settings were tried on these records")
     assert f"all runs together cost epsilon {at_most(every.epsilon)} at delta 1e-5" in said
-    assert said.endswith(f"would cost {at_most(best.epsilon)}")
+    assert said.endswith(f"would have cost {at_most(best.epsilon)}")
     assert tuning(STEPS, delta=1e-5, tried=1).startswith("no other settings")
 
 

@@ -92,9 +92,9 @@ class PoissonSampled:
         return PrivacyLoss(masses, attained=attained, blur=blur)
 
     rdp = unknown(
-        "no Renyi DP of a Poisson sample is known for any mechanism; use accountant pld"
+        "of a Poisson sample of an arbitrary mechanism no Renyi DP is known; use accountant pld"
     )
-    gaussian_dp = unknown("no mu of a Poisson sample is known for any mechanism")
+    gaussian_dp = unknown("no mu of a Poisson sample of an arbitrary mechanism is known")
 
 
 def amplified(mechanism: Mechanism, eps: Floats, q: float) -> Floats:
