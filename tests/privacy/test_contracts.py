@@ -258,6 +258,9 @@ def test_the_profile_is_a_hockey_stick_curve(case: Case):
     assert found.shape == (2, at.size)
     assert ((found >= 0) & (found <= 1)).all()
     assert (np.diff(found, axis=1) <= 1e-15).all()
+    ends = case.mechanism.profile([-np.inf, np.inf])
+    assert (ends[:, 0] >= found[:, 0]).all()
+    assert (ends[:, 1] <= found[:, -1]).all()
     slopes = np.diff(found, axis=1) / np.diff(np.exp(at))
     assert (np.diff(slopes, axis=1) >= -1e-14 / np.diff(np.exp(at))[:-1]).all()
     if not isinstance(case.mechanism, NoGuarantee):  # for disjoint pairs delta stays 1

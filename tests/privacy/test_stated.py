@@ -137,6 +137,8 @@ def test_pure_dp_adds_up_at_delta_0():
 def test_a_sample_of_a_gaussian_is_the_sampled_gaussian(noise: float, rate: float):
     own, known = PoissonSampled(Gaussian(noise), rate), SampledGaussian(noise, rate)
     np.testing.assert_allclose(own.profile(EPSILONS), known.profile(EPSILONS), rtol=1e-12)
+    twice, half = PoissonSampled(own, 0.5), SampledGaussian(noise, rate / 2)
+    np.testing.assert_allclose(twice.profile(EPSILONS), half.profile(EPSILONS), atol=1e-13)
     edges = np.linspace(-3, 30, 400)
     found, wanted = (one.privacy_loss().masses(edges) for one in (own, known))
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-200)

@@ -216,7 +216,8 @@ def as_epsilons(epsilons: ArrayLike) -> Floats:
     array = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     if np.isnan(array).any():
         raise ValueError("epsilons must be numbers, got nan")
-    return array
+    # infinite ones become large
+    return np.clip(array, -1e100, 1e100)
 
 
 def at_all(eps: Floats, above: Callable[[Floats], Floats]) -> Floats:
