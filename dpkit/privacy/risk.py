@@ -53,10 +53,10 @@ class Risk(NamedTuple):
             "At every epsilon, delta is at most that of Gaussian DP with mu "
             f"{at_most(self.mu)}, plus {short(self.tail)}"
             if self.mu < np.inf
-            else f"No mu of Gaussian DP was found that covers all but a delta of {short(self.tail)}"
+            else f"No mu of Gaussian DP was found for all but a delta of {short(self.tail)}"
         )
         return (
-            f"By pld, an attack on this run alone finds its target with a chance of at most "
+            "By pld, an attack on this run alone finds its target with a chance of at most "
             f"{found}; its advantage is at most {at_most(self.advantage)} and its AUROC at most "
             f"{at_most(self.auroc)}. {told} (regret {at_most(self.regret, 2)})"
         )

@@ -212,9 +212,9 @@ class ShuffledBatches(_Batches):
         Raises:
             ValueError: the batch is larger than public_size, or a number is out of range.
         """
-        steps, size = checks.whole(steps=steps), checks.whole(1, public_size=public_size)
-        sample_rate(self, public_size=size)  # checks the batch
-        begun = -(-steps // (size // self.expected_batch_size))
+        steps = checks.whole(steps=steps)
+        sample_rate(self, public_size=public_size)  # checks the batch
+        begun = -(-steps // (int(public_size) // self.expected_batch_size))
         assumed = (PUBLIC_SIZE,) if adjacency == "replace-one" else (PUBLIC_SIZE, ZERO_OUT)
         return Release(Assuming(Gaussian(noise_multiplier, adjacency), assumed), begun)
 
@@ -358,7 +358,7 @@ class BallsAndBins(_Batches):
         A pass that is only begun holds a record with the chance that its batch is among those that
         were drawn. The price is never above that of being told which batch that may be.
         """
-        sample_rate(self, public_size=public_size)  # checks the batch
+        sample_rate(self, public_size=public_size)
         batches = public_size // self.expected_batch_size
         whole, begun = divmod(checks.whole(steps=steps), batches)
         parts = [(batches, 1.0, whole), (begun, begun / batches, 1)]
