@@ -329,7 +329,7 @@ def test_a_sum_over_all_records_is_a_row_of_rate_1(tmp_path: Path):
         ({"rows": rows(LEDGER)}, "replace-one", "accounted under add-remove, got replace-one; ch"),
         ({"rows": [rows(LEDGER)[0] | {"adjacency": "none"}]}, "add-remove", "must be one of add-r"),
         ({"rows": []}, "add-remove", "holds no steps"),
-        ({}, "add-remove", r"counts 1000 charged steps .*ask the settings' own ledger"),
+        ({}, "add-remove", r"counts 1000 charged steps .*ask that ledger"),
     ],
 )
 def test_a_ledger_that_does_not_say_the_run_is_refused(tmp_path, content, adjacency, message):

@@ -59,7 +59,7 @@ def test_shuffled_batches_cost_one_gaussian_release_a_pass():
     """41 passes begin in 18,760 batches of 128; each is a Gaussian whose sum moves by 2C."""
     ledger = paper.SETTINGS.ledger(public_size=PUBLIC_SIZE)
     wanted = [(Gaussian(0.5, "replace-one"), 41)]
-    assert [(one.mechanism.mechanism, one.count) for one in ledger] == wanted
+    assert [(one.mechanism.one, one.count) for one in ledger] == wanted
     rho = 41 * (2 / 0.5) ** 2 / 2
     wanted = rho + 2 * sqrt(rho * log(1e5))  # the least of alpha rho + log(1/delta) / (alpha - 1)
     found = rdp.epsilon(ledger, delta=1e-5, conversion="classic").epsilon
