@@ -154,9 +154,6 @@ chirps with half their period
 releases side by side share one middle
 -places = (np.arange(weights.shape[1]) - middles[:, None]) % length
 +places = (np.arange(weights.shape[1]) - middles[:1, None]) % length
-coefficients that are not numbers are left out
--kept = ~(worst <= NEGLIGIBLE)
-+kept = worst > NEGLIGIBLE
 a row's count taken for its block's
 -in zip(counts[some], logs, more, strict=True)
 +in zip(counts[:1] * len(counts[some]), logs, more, strict=True)
@@ -471,6 +468,7 @@ all releases shift the loss as one does
 -shift += float(count * mean)
 +shift += mean
 epsilon refuted at the first doubt
+@ privacy/test_large_runs.py::test_an_epsilon_is_refuted_beyond_one_that_is_in_doubt
 -            lambda good: good.size - int(np.argmin(np.append(good[::-1], False))),
 +            np.argmax,
 == privacy/groups.py

@@ -128,3 +128,8 @@ def test_delta_of_many_releases_is_that_of_one_gaussian():
         assert once([epsilon])[0, 0] <= found.delta * (1 + 1e-9)
         assert found.delta <= once([epsilon])[0, 0] * 1.02
         assert found.lower <= epsilon
+
+
+def test_an_epsilon_is_refuted_beyond_one_that_is_in_doubt():
+    low, high = by_series([Release(SampledGaussian(20.0, 0.1), 10**7)], 1e-6)
+    assert 0.999 * high < low <= high
