@@ -1,5 +1,7 @@
 """The command line: its JSON, its help, and one line of error with exit code 2."""
 
+import csv
+import json
 import math
 import re
 from unittest.mock import Mock
@@ -174,15 +176,28 @@ def test_a_missing_option_is_named(refused, line, message):
     assert refused(line) == f"error: Missing option {message}\n"
 
 
-def test_claims(dpkit, answer):
+def test_claims(dpkit, answer, tmp_path):
     found = answer("claims --paper dp_cgan")
     assert [one["id"] for one in found] == [claim.id for claim in PAPERS[0].CLAIMS]
     keys = {"id", "paper", "where", "says", "stated", "computed", "verdict", "explanation", "code"}
     assert all(set(one) == keys for one in found)
     assert {one["id"]: one for one in found}["dp_cgan/generator-labels"]["computed"] == "inf"
     assert [one["id"] for one in answer("claims dp_cgan/label-leak")] == ["dp_cgan/label-leak"]
-    code, out, _ = dpkit("claims --paper dp_cgan")
+    table = tmp_path / "claims.csv"
+    code, out, _ = dpkit(f"claims --paper dp_cgan --export {table}")
     assert code == 0
+    with table.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    about = json.loads((tmp_path / "claims.csv-metadata.json").read_text())
+    kinds = {one["name"]: one["datatype"] for one in about["tableSchema"]["columns"]}
+    assert (about["url"], list(kinds)) == ("claims.csv", list(rows[0]))
+    assert [name for name in kinds if kinds[name] == "double"] == ["stated", "computed"]
+    for row, one in zip(rows, found, strict=True):
+        assert [row[name] for name in ("id", "says")] == [one["id"], one["says"]]
+        told = one["computed"]
+        told = 0.0 if str(told).startswith("below") else float(told)
+        assert float(row["computed"]) == pytest.approx(told, rel=1e-9)
+        assert row["code_was"] == (one["code"] or {"was": ""})["was"]
     assert "dp_cgan/label-leak" in out
     assert "1,107.89" in out
     assert "As it was:\n    labels = train.labels\nAs it should be:\n" in out

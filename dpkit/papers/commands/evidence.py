@@ -1,9 +1,12 @@
 """claims and reproduce: recompute a paper's claims and its tables."""
 
+import csv
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from inspect import getdoc
+from io import StringIO
 from pathlib import Path
 from textwrap import indent
 from types import ModuleType
@@ -13,8 +16,8 @@ import typer
 
 from dpkit.commands.output import AsJson, print_json
 from dpkit.common import checks
-from dpkit.common.files import cache_dir
-from dpkit.common.records import SCALES
+from dpkit.common.files import cache_dir, write_bytes
+from dpkit.common.records import SCALES, write_json
 from dpkit.datasets.sources import closest
 from dpkit.papers.claims import Verdict, as_json, check_all, counted
 
@@ -33,6 +36,12 @@ def claims(
             "--recompute", help="Measure stored evidence again (minutes, with data)."
         ),
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a CSV file too, and its columns' types beside it (CSV on the Web)."
+        ),
+    ] = None,
     json_: AsJson = False,
 ) -> None:
     """Recompute the papers' claims: stated value, computed value, verdict.
@@ -53,10 +62,37 @@ def claims(
     verdicts = check_all(
         [every[one] for one in ([claim] if claim else every)], recompute=recompute
     )
+    if export is not None:
+        _export(export, verdicts)
     if json_:
         print_json([as_json(verdict) for verdict in verdicts])
     else:
         _show(verdicts)
+
+
+def _export(path: Path, verdicts: list[Verdict]) -> None:
+    """Write a row a claim, infinite values as INF, and W3C's metadata of the columns."""
+    rows = []
+    for verdict in verdicts:
+        row = as_json(verdict)
+        code = row.pop("code") or {}
+        numbers = {"stated": verdict.claim.stated, "computed": verdict.computed}
+        for name, value in numbers.items():
+            missing = value is None or math.isnan(value)
+            row[name] = "" if missing else f"{value:.10g}".replace("inf", "INF")
+        rows.append(
+            row | {f"code_{name}": code.get(name) for name in ("was", "should", "cause")}
+        )
+    text = StringIO()
+    table = csv.DictWriter(text, list(rows[0]))
+    table.writeheader()
+    table.writerows(rows)
+    write_bytes(path, text.getvalue().encode())
+    types = dict.fromkeys(rows[0], "string") | dict.fromkeys(numbers, "double")
+    columns = [{"name": name, "datatype": kind} for name, kind in types.items()]
+    schema = {"columns": columns, "primaryKey": "id"}
+    about = {"@context": "http://www.w3.org/ns/csvw", "url": path.name, "tableSchema": schema}
+    write_json(path.with_name(f"{path.name}-metadata.json"), about)
 
 
 def reproduce(
