@@ -1,4 +1,4 @@
-"""One HTML page of every table, figure and claim, with the origin of each."""
+"""One HTML page of every table and claim, with the origin of each."""
 
 from dpkit.papers.report.page import write
 

@@ -6,17 +6,12 @@ runs were interrupted.
 
 import math
 import re
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
 from inspect import getdoc
-from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from dpkit.common.records import code_version, write_bytes
 from dpkit.common.show import at_most, short
@@ -35,10 +30,6 @@ SCALES = {
 MARKS = {"holds": "good", "fails": "bad", "computed": "plain", "cannot be checked": "open"}
 NOTHING = "–"
 _FOLDED = ("lowest", "highest")
-SHOWN = 20  # images of a part, at most
-AXES = {"steps": "step", "iterations": "iteration"}
-SCORES = {"inception": "inception score", "accuracy": "accuracy"}
-TOGETHER = 6  # curves a figure
 
 
 def write(
@@ -67,7 +58,7 @@ def write(
         ]
         stored = {one.table: _wanted(one, results) for one in asked}
         records += [part for some in stored.values() for part in some.values()]
-        sections.append(_section(paper, asked, stored, results))
+        sections.append(_section(paper, asked, stored))
     page = _template().render(
         papers=sections,
         scale=scale,
@@ -83,13 +74,10 @@ def write(
 
 
 def _section(
-    paper: ModuleType,
-    asked: Sequence[Sweep],
-    stored: Mapping[str, Stored],
-    results: Path | None,
+    paper: ModuleType, asked: Sequence[Sweep], stored: Mapping[str, Stored]
 ) -> dict[str, Any]:
     """One paper's section; of each verdict name, mark and number of claims."""
-    tables = [_table(one, stored[one.table], results) for one in asked]
+    tables = [_table(one, stored[one.table]) for one in asked]
     verdicts = [check(claim) for claim in paper.CLAIMS]
     count = Counter(one.verdict for one in verdicts)
     return {
@@ -105,12 +93,9 @@ def _section(
     }
 
 
-def _table(asked: Sweep, stored: Stored, results: Path | None) -> dict[str, Any]:
+def _table(asked: Sweep, stored: Stored) -> dict[str, Any]:
     """The planned and stored parts of one table, and each one's origin."""
     name, plan = asked.table, asked.plan
-    where = {"scale": asked.scale, "results": results}
-    folder = store.folder(asked.paper, name, **where)
-    drawn = (one for one in sorted(stored) if (folder / f"{one}.npz").exists())
     return {
         "name": name,
         "about": (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0],
@@ -123,10 +108,6 @@ def _table(asked: Sweep, stored: Stored, results: Path | None) -> dict[str, Any]
             }
             for one, part in sorted(stored.items())
         ],
-        "samples": [
-            samples(store.load_images(asked.paper, name, one, **where), one) for one in drawn
-        ],
-        "curves": curves(stored, name.replace("_", " ")),
     }
 
 
@@ -170,7 +151,6 @@ def _template() -> Any:
         "ticked": lambda words: Markup(
             re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(words)))
         ),
-        "inline": lambda png: f"data:image/png;base64,{b64encode(png).decode()}",
     }
     return env.get_template("page.html")
 
@@ -262,62 +242,3 @@ def _is_spread(value: Any) -> bool:
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float | Ranged) and not isinstance(value, bool)
-
-
-class DrawnPicture(NamedTuple):
-    """A PNG and its description."""
-
-    png: bytes
-    words: str
-
-
-def samples(images: np.ndarray, words: str) -> DrawnPicture:
-    """The first stored sample images side by side, dark on white.
-
-    Args:
-        images: uint8 (images, height, width).
-        words: their description.
-    """
-    from PIL import Image
-
-    file = BytesIO()
-    Image.fromarray(255 - np.concatenate(list(images[:SHOWN]), axis=1)).save(file, "png")
-    return DrawnPicture(file.getvalue(), words)
-
-
-def curves(stored: Stored, of: str) -> list[DrawnPicture]:
-    """Scores along training of a table's first seeds, a few runs a figure.
-
-    Empty where no part has a curve of two points, or matplotlib is not installed.
-    """
-    if find_spec("matplotlib") is None:
-        return []
-    found = {name.rpartition("-seed")[0]: one for name, one in _curves(stored)}
-    names = list(found)
-    chosen = (names[start : start + TOGETHER] for start in range(0, len(names), TOGETHER))
-    return [_drawn({name: found[name] for name in some}, of) for some in chosen]
-
-
-def _curves(stored: Stored) -> Iterator[tuple[str, tuple[str, str, Mapping[str, Any]]]]:
-    """The names and axes of the curves of seed 0's parts."""
-    for name, part in sorted(stored.items()):
-        curve = part["values"].get("curve", {})
-        along = next((key for key in AXES if len(curve.get(key, ())) > 1), None)
-        score = next((key for key in SCORES if key in curve), None)
-        if name.endswith("-seed0") and along and score:
-            yield name, (along, score, curve)
-
-
-def _drawn(some: dict[str, tuple[str, str, Mapping[str, Any]]], of: str) -> DrawnPicture:
-    from dpkit.common import plots
-
-    along, score, _ = next(iter(some.values()))
-    drawn, (ax,) = plots.figure(width=7.6, height=3.0)
-    plots.lines(
-        ax,
-        {name: (curve[along], curve[score]) for name, (along, score, curve) in some.items()},
-        x=AXES[along],
-        y=SCORES[score],
-    )
-    words = f"{of}: {SCORES[score]} by {AXES[along]} of {', '.join(some)} (seed 0)"
-    return DrawnPicture(plots.picture(drawn, words).png(), words)
