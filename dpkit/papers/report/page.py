@@ -6,16 +6,16 @@ runs were interrupted.
 
 import math
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import getdoc
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpkit.common.records import code_version, write_bytes
-from dpkit.common.show import at_most, short
-from dpkit.papers.claims import OUTCOMES, check
+from dpkit.common.show import Table, at_most, counted, short
+from dpkit.papers.claims import check
+from dpkit.papers.claims import counted as outcomes
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import Sweep
 from dpkit.papers.experiments.store import PartsPlan, Shown, Stored
@@ -27,9 +27,7 @@ SCALES = {
     "shows that everything runs, and how it would be shown. Scores at this scale mean nothing; "
     "epsilons are those of these short runs.",
 }
-MARKS = {"holds": "good", "fails": "bad", "computed": "plain", "cannot be checked": "open"}
-NOTHING = "–"
-_FOLDED = ("lowest", "highest")
+RUN = ("run", "seed", "epsilon claimed", "epsilon proven", "device", "code")
 
 
 def write(
@@ -64,10 +62,8 @@ def write(
         scale=scale,
         scale_words=SCALES[scale],
         seeds=seeds,
-        outcomes=[(name, MARKS[name]) for name in OUTCOMES],
-        marks=MARKS,
-        versions=_versions(records),
-        data=_data(records),
+        versions=Table(("what", "version"), _versions(records)),
+        data=Table(("data set", "SHA-256 of what was read"), _data(records)),
         code=code_version(),
     )
     return write_bytes(path, page.encode())
@@ -76,39 +72,33 @@ def write(
 def _section(
     paper: ModuleType, asked: Sequence[Sweep], stored: Mapping[str, Stored]
 ) -> dict[str, Any]:
-    """One paper's section; of each verdict name, mark and number of claims."""
-    tables = [_table(one, stored[one.table]) for one in asked]
+    """One paper's tables, verdicts and runs: of each plan name, purpose, parts and their table."""
     verdicts = [check(claim) for claim in paper.CLAIMS]
-    count = Counter(one.verdict for one in verdicts)
     return {
-        "name": paper.NAME,
-        "title": paper.TITLE,
+        "of": paper,
         "about": (getdoc(paper) or "").split("\n\n"),
-        "grids": [grid(shown, stored) for shown in paper.tables.SHOWN],
-        "tables": tables,
+        "grids": [(shown.title, grid(shown, stored)) for shown in paper.tables.SHOWN],
         "verdicts": verdicts,
-        "counts": [(name, MARKS[name], count[name]) for name in OUTCOMES],
-        "stored": sum(len(table["parts"]) for table in tables),
-        "planned": sum(table["planned"] for table in tables),
-    }
-
-
-def _table(asked: Sweep, stored: Stored) -> dict[str, Any]:
-    """The planned and stored parts of one table, and each one's origin."""
-    name, plan = asked.table, asked.plan
-    return {
-        "name": name,
-        "about": (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0],
-        "planned": len(asked.parts()),
-        "parts": [
-            {
-                "name": one,
-                **{key: part["provenance"][key] for key in ("seed", "device", "code")},
-                **{key: part["values"].get(f"epsilon_{key}") for key in ("claimed", "proven")},
-            }
-            for one, part in sorted(stored.items())
+        "outcomes": outcomes(verdicts),
+        "stored": sum(len(some) for some in stored.values()),
+        "planned": sum(len(one.parts()) for one in asked),
+        "runs": [
+            (
+                one.table,
+                (getdoc(getattr(one.plan, "func", one.plan)) or "").partition("\n")[0],
+                len(one.parts()),
+                Table(RUN, [_run(*part) for part in sorted(stored[one.table].items())]),
+            )
+            for one in asked
         ],
     }
+
+
+def _run(name: str, part: Mapping[str, Any]) -> list[str]:
+    """One stored part and its origin."""
+    told, found = part["provenance"], part["values"]
+    epsilons = [text(found.get(f"epsilon_{key}"), at_most) for key in ("claimed", "proven")]
+    return [name, text(told["seed"]), *epsilons, told["device"], told["code"]]
 
 
 def _wanted(asked: Sweep, results: Path | None) -> dict[str, Any]:
@@ -147,7 +137,8 @@ def _template() -> Any:
     )
     env.filters |= {
         "shown": text,
-        "epsilon": epsilon,
+        "counted": counted,
+        "html": lambda table: Markup(table.html()),
         "ticked": lambda words: Markup(
             re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(words)))
         ),
@@ -155,90 +146,53 @@ def _template() -> Any:
     return env.get_template("page.html")
 
 
-class PictureGrid(NamedTuple):
-    """A table as text.
-
-    heads: of each column its name and unit ("" where stated elsewhere).
-    numeric: of each column whether it holds numbers.
-    """
-
-    title: str
-    heads: list[tuple[str, str]]
-    numeric: list[bool]
-    rows: list[list[str]]
-
-
-def grid(shown: Shown, stored: Mapping[str, Stored]) -> PictureGrid:
+def grid(shown: Shown, stored: Mapping[str, Stored]) -> Table:
     """A report's table from the stored parts of all plans of its paper, by plan.
 
     A column's lowest and highest value stand in brackets beside it. Columns whose
     name or unit is an epsilon are rounded upwards.
     """
     rows = [_folded(row) for row in shown.rows(*(stored.get(name, {}) for name in shown.of))]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    return PictureGrid(
-        shown.title,
-        [(column.replace("_", " "), shown.units.get(column, "")) for column in columns],
-        [any(_number(row.get(column)) for row in rows) for column in columns],
-        [[_cell(row.get(column), column, shown) for column in columns] for row in rows],
-    )
+    heads = {
+        column: column.replace("_", " ") + (f" ({unit})" if unit else "")
+        for row in rows
+        for column in row
+        for unit in [shown.units.get(column)]
+    }
+    forms = {name: at_most if "epsilon" in head else short for name, head in heads.items()}
+    cells = [[text(row.get(name), forms[name]) for name in heads] for row in rows]
+    return Table(list(heads.values()), cells)
 
 
-def epsilon(value: Any) -> str:
-    """An epsilon as its cell shows it, rounded upwards."""
-    finite = isinstance(value, float) and math.isfinite(value)
-    return at_most(value) if finite else text(value)
-
-
-def text(value: Any) -> str:
+def text(value: Any, rounded: Callable[..., str] = short) -> str:
     """A value as its cell shows it; "none" where it is infinite."""
     if value is None or value == "":
-        return NOTHING
+        return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, Ranged):
-        alone = value.seeds == 1 or value.lowest is None or value.mean is None
-        ends = "" if alone else f" ({text(value.lowest)} to {text(value.highest)})"
-        return text(value.mean) + ends
     if isinstance(value, int):
         return f"{value:,}"
     if value == "inf" or (isinstance(value, float) and math.isinf(value)):
         return "none"
-    return short(value, 4) if isinstance(value, float) else str(value)
-
-
-class Ranged(NamedTuple):
-    """A number with the lowest and highest one over seeds."""
-
-    mean: float | None
-    lowest: float | None
-    highest: float | None
-    seeds: int | None = None
-
-
-def _cell(value: Any, column: str, shown: Shown) -> str:
-    named = f"{column} {shown.units.get(column, '')}"
-    return epsilon(value) if "epsilon" in named else text(value)
+    return rounded(value, 4) if isinstance(value, float) else str(value)
 
 
 def _folded(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with each range beside its number: of "lowest" the column before it."""
     found: dict[str, Any] = {}
     for name, value in row.items():
+        key = name.removesuffix("_range")
         if name == "lowest":
             last = next(reversed(found))
-            found[last] = Ranged(found[last], value, row["highest"], row.get("seeds"))
-        elif name.endswith("_range") and name.removesuffix("_range") in found:
-            key = name.removesuffix("_range")
-            found[key] = Ranged(found[key], *(value or (None, None)))
-        elif name not in _FOLDED:
-            found[name] = Ranged(**value) if _is_spread(value) else value
+            found[last] = _ranged(found[last], value, row["highest"], row.get("seeds"))
+        elif key != name and key in found:
+            found[key] = _ranged(found[key], *(value or (None, None)))
+        elif name != "highest":
+            found[name] = _ranged(**value) if isinstance(value, Mapping) else value
     return found
 
 
-def _is_spread(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.keys() == set(Ranged._fields)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float | Ranged) and not isinstance(value, bool)
+def _ranged(mean: Any, lowest: Any, highest: Any, seeds: int | None = None) -> Any:
+    """A number, with the lowest and highest one where there are several seeds."""
+    alone = seeds == 1 or lowest is None or mean is None
+    return mean if alone else f"{text(mean)} ({text(lowest)} to {text(highest)})"
