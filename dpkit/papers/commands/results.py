@@ -60,12 +60,10 @@ def _added(path: Path, there: Path) -> str:
 
     paper, table, scale, _ = path.parts[-4:]
     record, images = read_json(path), path.with_suffix(".npz")
-    plan, seeds = (
-        plans_of(paper, (*PAPERS, comparison))[table],
-        record["provenance"]["seed"] or 0,
-    )
-    planned = Sweep(paper, table, plan, scale, seeds + 1, "cpu").parts()
-    part = {one.name: one for one in planned}.get(path.stem)
+    plan = plans_of(paper, (*PAPERS, comparison))[table]
+    seeds = 1 + (record["provenance"]["seed"] or 0)
+    planned = Sweep(paper, table, plan, scale, seeds, "cpu").parts()
+    part = next((one for one in planned if one.name == path.stem), None)
     if part is None or record["provenance"]["scale"] != scale or not record["values"]:
         raise ValueError(f"{path} must hold values of a planned part, at scale {scale}")
     check_same(path, part, tf32=False)

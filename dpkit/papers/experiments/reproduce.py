@@ -160,12 +160,11 @@ def reproduce(
     """
     checks.whole(1, seeds=seeds)
     checks.one_of(SCALES, scale=scale)
-    if table not in plans:
-        raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
+    checks.one_of(tuple(plans), table=table)
     shown = progress if executor == "serial" else silent
     asked = Sweep(paper, table, plans[table], scale, seeds, device, shown, tf32)
     chosen = {part.name: part for part in _chosen(asked.parts(), parts)}
-    todo = tasks(asked, results=results, names=chosen)
+    todo = [task for task in tasks(asked, results=results) if task.name in chosen]
     for task in todo:
         if task.path.exists():
             check_same(task.path, chosen[task.name], tf32=tf32)
@@ -209,13 +208,11 @@ def everything(
     yield from sweep(todo, executor=executor)
 
 
-def tasks(asked: Sweep, *, results: Path | None = None, names: Any = None) -> list[Job]:
-    """A task for each part of a table, or for those in `names` (ValueError: an unknown scale)."""
-    folder = store.folder(
-        asked.paper, asked.table, scale=asked.scale, results=results
-    ).resolve()
-    chosen = [part for part in asked.parts() if names is None or part.name in names]
-    return [Job(asked, part.name, part.settings, folder, part.after) for part in chosen]
+def tasks(asked: Sweep, *, results: Path | None = None) -> list[Job]:
+    """A task for each part of a table (ValueError: an unknown scale)."""
+    folder = store.folder(asked.paper, asked.table, scale=asked.scale, results=results)
+    where = folder.resolve()
+    return [Job(asked, one.name, one.settings, where, one.after) for one in asked.parts()]
 
 
 def sweep(todo: Sequence[Job], *, executor: str = "serial") -> Iterator[Row]:
@@ -422,10 +419,8 @@ def _repriced(todo: list[Job], parts: Mapping[str, Part]) -> Iterator[Row]:
 
 
 def _chosen(planned: list[Part], wanted: Sequence[str] | None) -> list[Part]:
-    if wanted is None:
-        return planned
-    for name in wanted:
+    for name in wanted or ():
         if not any(part.name.startswith(name) for part in planned):
             names = ", ".join(part.name for part in planned)
             raise ValueError(f"parts must begin one of {names}; got {name!r}")
-    return [part for part in planned if part.name.startswith(tuple(wanted))]
+    return [one for one in planned if wanted is None or one.name.startswith(tuple(wanted))]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dpkit.common import checks
 from dpkit.common.files import cache_dir, results_dir
 from dpkit.common.progress import Progress
 from dpkit.common.records import SCALES, json_number, read_json, write_bytes
@@ -90,8 +91,7 @@ def folder(paper: str, table: str, *, scale: str, results: Path | None = None) -
     Raises:
         ValueError: scale is none of `records.SCALES`.
     """
-    if scale not in SCALES:
-        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    checks.one_of(SCALES, scale=scale)
     own = cache_dir() / "results" if scale == "small" else results_dir()
     return (results or own) / paper / table / scale
 

@@ -111,7 +111,7 @@ def test_a_run_in_tf32_is_another_run_and_its_record_says_so(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"table": "table_9"}, "table must be one of table_1, pilot, got 'table_9'"),
+        ({"table": "table_9"}, "table must be one of table_1, pilot; got 'table_9'"),
         ({"scale": "huge"}, "scale must be one of paper, reduced, small; got 'huge'"),
         ({"seeds": 0}, "seeds must be an integer >= 1, got 0"),
         ({"parts": ["repaired-seed7"]}, "parts must begin one of"),
