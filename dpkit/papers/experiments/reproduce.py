@@ -62,8 +62,9 @@ class Sweep(NamedTuple):
     def parts(self) -> list[Part]:
         """All parts of the table, planned once a process."""
         plan: Any = self.plan
-        made = getattr(plan, "func", plan), getattr(plan, "args", ())
-        return _planned(*made, self.scale, self.seeds, self.device, self.progress)
+        asked: Any = {"scale": self.scale, "seeds": self.seeds, "device": self.device}
+        made = getattr(plan, "func", plan), *getattr(plan, "args", ())
+        return _planned(*made, **asked, progress=self.progress)
 
 
 class Job(NamedTuple):
@@ -386,16 +387,9 @@ def _lost() -> tuple[type[BaseException], ...]:
 
 
 @cache
-def _planned(
-    plan: Callable[..., list[Part]],
-    args: tuple[Any, ...],
-    scale: str,
-    seeds: int,
-    device: str,
-    progress: Progress,
-) -> list[Part]:
+def _planned(plan: Callable[..., list[Part]], *args: Any, **asked: Any) -> list[Part]:
     """A partial's function and arguments: a worker gets another partial with each part."""
-    return plan(*args, scale=scale, seeds=seeds, device=device, progress=progress)
+    return plan(*args, **asked)
 
 
 def _repriced(todo: list[Job], parts: Mapping[str, Part]) -> Iterator[Row]:

@@ -111,11 +111,8 @@ class Run(NamedTuple):
         self, stream: str = "training", *, device: torch.device | None = None
     ) -> torch.Generator:
         """A fresh source of randomness for one purpose, on the run's device by default."""
-        return generator_on(
-            self.device if device is None else device,
-            reproducible_seed=self.seed,
-            stream=stream,
-        )
+        on = self.device if device is None else device
+        return generator_on(on, reproducible_seed=self.seed, stream=stream)
 
     def place(self, what: str = "checkpoint") -> Checkpoints | None:
         """The run's checkpoints, None for none; from now on this process is at work on it."""
