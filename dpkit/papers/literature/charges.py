@@ -6,20 +6,13 @@ import numpy as np
 
 from dpkit.papers.claims import Code, Source, finding, of_gaussians, of_poisson_batches
 from dpkit.papers.literature.gs_wgan import SAID as OF_GS_WGAN
+from dpkit.papers.literature.synthesizers import of_one_number
 from dpkit.privacy import Release, SampledGaussian, WithReplacementGaussian, pld
-
-CRITIC = ((128, 128), (128,), (1, 128), (1,))  # its last tensors
 
 
 def certified(*ledger: Release) -> float:
     """Epsilon at delta 1e-5."""
     return pld.epsilon(ledger, delta=1e-5, gap=0.01).epsilon
-
-
-def of_hook() -> float:
-    """None if entries share noise: their difference has none."""
-    shared = any(math.prod(shape) > math.prod(CRITIC[-1]) for shape in CRITIC)
-    return math.inf if shared else of_gaussians(1.0, delta=2e-6)
 
 
 def of_promise(noise: float, start: int, passes: int) -> float:
@@ -115,7 +108,7 @@ CGANS_NOISE = finding(
     "Gaussian of noise 1, which (our number, before sampling) costs "
     "4.74 at delta 2e-6.",
     at_most=4.7388,
-    compute=of_hook,
+    compute=lambda: of_one_number(128, delta=2e-6),
     explanation="The hooks are made in a loop and read its variable when "
     "they run. It is then the last tensor, a bias of one entry, so every "
     "tensor gets one number of noise a hook, the same for all its "

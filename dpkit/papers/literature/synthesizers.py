@@ -5,7 +5,7 @@ from math import exp, inf, sqrt
 
 import numpy as np
 
-from dpkit.papers.claims import Code, Source, finding
+from dpkit.papers.claims import Code, Source, finding, of_gaussians
 
 CHARGED = 2.4058  # by README's recipe, at delta 1e-6
 WIDTHS = np.array([1.0, 100.0, 10.0])  # of columns' ranges
@@ -26,9 +26,14 @@ def loss(*other: int) -> float:
     return sum(other) * 2 / 4 + max(other) * 2 / 2
 
 
-def of_one_number(units: int = 20) -> float:
-    """Of a layer's noisy gradient, when a record's category is another."""
-    return inf if np.ptp(np.outer(np.ones(units), [1, -1])) else CHARGED
+def of_one_number(entries: int, delta: float = 1e-6) -> float:
+    """Of a Gaussian release of noise 1, if all its entries have the same number.
+
+    A record moves it by 1, along the direction that the number covers least.
+    """
+    number = np.ones((entries, 1))
+    covered = np.abs(np.linalg.svd(number)[0].T @ number).min()
+    return of_gaussians(float(covered), delta=delta) if covered > 1e-9 else inf
 
 
 def of_covariance(p: int = 10) -> float:
@@ -58,7 +63,7 @@ ONE_NUMBER = finding(
     ),
     says="By README's recipe the simple example is (2.41, 1e-6)-DP.",
     at_most=CHARGED,
-    compute=of_one_number,
+    compute=lambda: of_one_number(20),
     explanation="Functions made in a loop add the noise, and read the loop's variable when they "
     "are called: each draws the shape of the last parameter, a bias of one number. Added to all "
     "coordinates, it leaves their differences without noise. These show which categories a batch "

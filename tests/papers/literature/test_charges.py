@@ -73,18 +73,11 @@ def test_dp_cgans_prints_what_99_epochs_cost():
     assert said == pytest.approx(BY_NAME["dp-cgans-steps"].stated, abs=1e-3)
 
 
-@pytest.mark.torch
-def test_hooks_made_in_a_loop_add_one_number_to_a_tensor():
-    import torch
-
-    rng = torch.Generator().manual_seed(0)
-    tensors = [torch.zeros(shape, requires_grad=True) for shape in charges.CRITIC]
-    for p in tensors:
-        p.register_hook(lambda g: g + torch.randn(p.shape, generator=rng))  # noqa: B023
-    torch.cat([p.flatten() for p in tensors]).sum().backward()
-    numbers = [p.grad.unique().numel() for p in tensors if p.grad is not None]
-    assert numbers == [1] * 4
-    assert value("dp-cgans-one-number") == math.inf
+def test_one_number_covers_one_entry_alone():
+    assert charges.of_one_number(1) == pytest.approx(float(gaussian_epsilon(1.0, 1e-6)), rel=1e-6)
+    assert charges.of_one_number(2) == value("dp-cgans-one-number") == math.inf
+    exact = float(gaussian_epsilon(1.0, 2e-6))
+    assert exact == pytest.approx(BY_NAME["dp-cgans-one-number"].stated, abs=1e-3)
 
 
 def test_both_phases_cost_more_than_their_limit():
