@@ -37,7 +37,6 @@ from dpkit.privacy.schedules import Linear
 from dpkit.training import Data, generator_on, seeded, set_rate
 
 FILTERS, FEATURES = 64, 1_024
-POOLED = f"their output is averaged over 2x2 places to {FEATURES:,} features"
 TRAINING_IMAGES = 50_000  # of CIFAR-10, as anyone knows
 SHIFT = 4  # pixels by which a training image is shifted at most
 CPU = torch.device("cpu")
@@ -48,8 +47,7 @@ class Pretraining:
     """The convolutions' images and training: by Adam, its rate falling linearly to 0.
 
     Args:
-        images: "cifar100", as in the paper, or "cifar10".
-        public: CIFAR-10's last images, declared public, to learn from; 0 with "cifar100".
+        public: CIFAR-10's last images, declared public, to learn from.
         classes: of the images.
         steps, batch_size, rate: of Adam's training.
         seed: of the initial weights, batches, shifts and reflections.
@@ -58,7 +56,6 @@ class Pretraining:
         ValueError: a value outside its range.
     """
 
-    images: str
     public: int
     classes: int
     steps: int = 1_000
@@ -67,11 +64,8 @@ class Pretraining:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.one_of(("cifar10", "cifar100"), images=self.images)
-        own = self.images == "cifar10"
-        least, most = (1, TRAINING_IMAGES - 1) if own else (0, 0)
         checks.whole(public=self.public)
-        checks.in_range(least, most, public=self.public)
+        checks.in_range(1, TRAINING_IMAGES - 1, public=self.public)
         checks.whole(1, classes=self.classes, steps=self.steps, batch_size=self.batch_size)
         checks.positive(rate=self.rate)
 
@@ -83,20 +77,14 @@ class Pretraining:
     @property
     def words(self) -> str:
         """The public and private data in words, for a stored result."""
-        if self.public:
-            return (
-                f"convolutions pre-trained on CIFAR-10's last {self.public:,} training images, "
-                f"which are declared public, and frozen (the paper takes CIFAR-100); {POOLED}; the "
-                f"first {self.private:,} are private"
-            )
         return (
-            "convolutions pre-trained on CIFAR-100, which is taken to be public, and frozen, as in "
-            f"the paper; {POOLED}; CIFAR-10's {self.private:,} training images are private"
+            f"convolutions pre-trained on CIFAR-10's last {self.public:,} training images, which "
+            "are declared public, and frozen (the paper takes CIFAR-100); their output is averaged "
+            f"over 2x2 places to {FEATURES:,} features; the first {self.private:,} are private"
         )
 
 
-AS_PUBLISHED = Pretraining("cifar100", public=0, classes=100)
-SPLIT = Pretraining("cifar10", public=10_000, classes=10)
+SPLIT = Pretraining(public=10_000, classes=10)
 
 
 class Pretrained(NamedTuple):
@@ -124,7 +112,7 @@ def convolutions() -> nn.Module:
 
 def pretrained(pretraining: Pretraining) -> Pretrained:
     """Load the convolutions from the cache, or train them: eight minutes on one core."""
-    train = datasets.load(pretraining.images, split="train")
+    train = datasets.load("cifar10", split="train")
     checksums = {f"{train.name} train": train.checksum}
     weights = kept(pretraining, checksums, "convolutions", "safetensors")
     with seeded(pretraining.seed):
@@ -132,7 +120,7 @@ def pretrained(pretraining: Pretraining) -> Pretrained:
         head = nn.Linear(FEATURES, pretraining.classes, dtype=torch.float32)
     net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if not weights.exists():
-        start, public = perf_counter(), slice(-pretraining.public or None, None)
+        start, public = perf_counter(), slice(-pretraining.public, None)
         images, labels = (torch.from_numpy(x[public]) for x in (train.pixels, train.labels))
         deque(
             learn(nn.Sequential(net, head), images, labels, pretraining=pretraining), maxlen=0
@@ -191,7 +179,7 @@ def kept(pretraining: Pretraining, also: dict[str, str], what: str, suffix: str)
     """A path in the cache for these settings and data alone."""
     known = {"pretraining": describe(pretraining), "data": also}
     digest = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
-    return cache_dir() / "runs" / "adadp" / f"{what}-{pretraining.images}-{digest}.{suffix}"
+    return cache_dir() / "runs" / "adadp" / f"{what}-{digest}.{suffix}"
 
 
 # Declared, as anyone knows them
@@ -263,10 +251,10 @@ def cifar10(pretraining: Pretraining) -> AdadpTask:
 
     The features are as private as the images. After `SPLIT`, where 40,000 images are private, a
     logistic regression that learns from the private features without privacy answers 65 % of the
-    test images right. `AS_PUBLISHED` needs CIFAR-100.
+    test images right.
 
     Raises:
-        DataNotFound: CIFAR-10, or CIFAR-100 where needed, is missing.
+        DataNotFound: CIFAR-10 is missing.
     """
     with alone(kept(pretraining, {}, "convolutions", "safetensors")):
         net = pretrained(pretraining)
