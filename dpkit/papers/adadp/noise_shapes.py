@@ -405,23 +405,19 @@ def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor
     return [part.view_as(one).to(one) for part, one in zip(parts, slopes, strict=True)]
 
 
-def optimal_shares(weights: Tensor, steps: int = STEPS) -> Tensor:
+def optimal_shares(weights: Tensor) -> Tensor:
     """Minimise sum w_i / sqrt(u_i) over u with mean 1, by projected gradient descent.
 
     u_i / m is coordinate i's share of the constraint, in which the problem is convex and the
-    constraint a simplex. The minimum lies at u_i in proportion to w_i^(2/3).
-
-    Args:
-        weights: > 0, float64 (m,).
-        steps: of descent, from equal shares. 50 come within 1 % of the least sum where no weight
-            is below half the mean.
+    constraint a simplex. The minimum lies at u_i in proportion to w_i^(2/3). The steps, from equal
+    shares, come within 1 % of the least sum where no weight, > 0, is below half the mean.
     """
     weights = weights / weights.mean()
     # No share is less there than this: the mean of w^(2/3) is <= 1
     least = weights.min() ** (2 / 3)
     rate = least * 4 / 3  # 1 / the largest curvature there, 3/4 w u^(-5/2)
     shares = torch.ones_like(weights)
-    for _ in range(steps):
+    for _ in range(STEPS):
         root = shares.rsqrt()
         shares = projected(shares + rate / 2 * weights * root * root * root, least)
     return shares
