@@ -8,13 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.common import checks
-from dpkit.papers.adadp.noise_shapes import NoiseShape, Squared
-from dpkit.papers.adadp.settings import AdadpSettings
+from dpkit.papers.adadp import noise_shapes as shapes
+from dpkit.papers.adadp.settings import AdadpSettings, Flat, Optimised, Published, Repaired
 from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
 from dpkit.training.types import Recorded
 
 # Examples at a time: no Poisson lot is too large for the memory
 MICROBATCH_SIZE = 4096
+SHAPES: dict[type, Any] = {
+    Flat: shapes.NoiseShape,
+    Published: shapes.RawHistory,
+    Repaired: shapes.ReleasedHistory,
+    Optimised: shapes.OptimisedNoise,
+}
 
 
 class AdadpLosses(nn.Module):
@@ -36,7 +42,7 @@ class AdadpClassifier(NamedTuple):
     """A classifier, the shape of its noise, and its optimiser."""
 
     net: AdadpLosses
-    shape: NoiseShape
+    shape: shapes.NoiseShape
     optimizer: torch.optim.Optimizer
 
 
@@ -64,11 +70,20 @@ def new_classifier(
     """A network of the settings' widths (section IV-A), with the noise and optimiser they name."""
     rng = torch.Generator().manual_seed(seed)
     net = mlp(settings.widths, last=None, rng=rng).to(device)
-    parameters = list(net.parameters())
-    shape = settings.noise.build(parameters, settings).to(device)
-    return AdadpClassifier(
-        AdadpLosses(net, settings), shape, settings.optimizer.build(parameters)
-    )
+    return with_noise(AdadpLosses(net, settings), settings)
+
+
+def with_noise(losses: AdadpLosses, settings: AdadpSettings) -> AdadpClassifier:
+    """The network of these losses, with the noise and the optimiser that the settings name."""
+    noise, parameters = settings.noise, list(losses.parameters())
+    own, shape = dict(vars(noise)), SHAPES[type(noise)]
+    if isinstance(noise, Published):
+        own |= {"of": own.pop("history"), "scale": noise.more_noise(settings.lot)}
+        del own["noise_on"]
+    elif isinstance(noise, Repaired):
+        own["lot"] = settings.lot
+    made = shape(parameters, noise_multiplier=settings.noise_multiplier, **own)
+    return AdadpClassifier(losses, made, settings.optimizer.build(parameters))
 
 
 def step(
@@ -117,7 +132,7 @@ def itself(losses: Tensor) -> Tensor:
 
 
 def raw_squares(
-    losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared
+    losses: nn.Module, rows: Sequence[Tensor], lot: int, of: shapes.Squared
 ) -> list[Tensor]:
     """(g_t)^2 of line 23, of gradients without clipping or noise: no guarantee covers it."""
     checks.one_of(("mean", "sum", "example"), of=of)

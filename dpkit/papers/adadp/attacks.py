@@ -146,10 +146,7 @@ def linear_classifier(settings: AdadpSettings) -> algorithm.AdadpClassifier:
     """The settings' noise and optimiser on a linear loss."""
     layer = nn.Linear(settings.widths[0], 1, bias=False)
     nn.init.zeros_(layer.weight)
-    losses = LinearNet(layer, settings)
-    weights = list(losses.parameters())
-    shape = settings.noise.build(weights, settings)
-    return algorithm.AdadpClassifier(losses, shape, settings.optimizer.build(weights))
+    return algorithm.with_noise(LinearNet(layer, settings), settings)
 
 
 @cache

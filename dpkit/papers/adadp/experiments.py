@@ -32,10 +32,8 @@ from dpkit.papers.experiments.run import Run
 from dpkit.papers.experiments.store import Part, Result, Values, priced
 from dpkit.training import Data
 
-POINTS, APART = (
-    20,
-    100,
-)  # of an accuracy's curve: at least so many, at most so many steps apart
+# Of an accuracy's curve: at least so many, at most so many steps apart
+POINTS, APART = 20, 100
 SHOWN = (100, 1_000)  # steps whose gradients and noise Figure 4 shows
 STEPS = {"reduced": 30, "small": 5}  # on the digits
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)

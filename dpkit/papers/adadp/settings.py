@@ -5,11 +5,10 @@ AGD's noise falls while training, and each choice of a step is charged: Lee and 
 (KDD). How the paper prices it: claim `agd-uncharged-choice`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, log, sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from dpkit.common import checks
 from dpkit.papers.adadp import pca
@@ -29,11 +28,6 @@ from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, mechanism
 from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training import Adam, RmsProp, Sgd
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from dpkit.papers.adadp.noise_shapes import NoiseShape
-
 PUBLIC_SIZE = 60_000  # of MNIST's training set, which anyone knows
 MAX_STEPS = 1_000  # ten epochs; the paper prints no length of its runs
 
@@ -43,12 +37,6 @@ class Flat:
     """Each example's whole gradient clipped at one norm, equal noise: DP-SGD (Abadi 2016)."""
 
     max_grad_norm: float
-
-    def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
-        """The network's noise shape."""
-        from dpkit.papers.adadp.noise_shapes import NoiseShape
-
-        return NoiseShape(parameters, noise_multiplier=settings.noise_multiplier, **vars(self))
 
 
 @dataclass(frozen=True)
@@ -76,14 +64,6 @@ class Published:
     spread: Literal["square", "root"] = "root"
     noise_on: Literal["sum", "example"] = "sum"
 
-    def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
-        """The network's noise shape."""
-        from dpkit.papers.adadp.noise_shapes import RawHistory
-
-        own = {**vars(self), "of": self.history, "scale": self.more_noise(settings.lot)}
-        del own["history"], own["noise_on"]
-        return RawHistory(parameters, noise_multiplier=settings.noise_multiplier, **own)
-
     def more_noise(self, lot: int) -> float:
         """The factor of the noise on the lot's sum."""
         return lot**0.5 if self.noise_on == "example" else 1.0
@@ -103,13 +83,6 @@ class Repaired:
     decay: float = 0.99
     range_factor: float = 4.0
 
-    def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
-        """The network's noise shape."""
-        from dpkit.papers.adadp.noise_shapes import ReleasedHistory
-
-        own = {**vars(self), "lot": settings.lot}
-        return ReleasedHistory(parameters, noise_multiplier=settings.noise_multiplier, **own)
-
 
 @dataclass(frozen=True)
 class Optimised:
@@ -122,14 +95,6 @@ class Optimised:
 
     max_grad_norm: float
     decay: float = 0.99
-
-    def build(self, parameters: Iterable["Tensor"], settings: "AdadpSettings") -> "NoiseShape":
-        """The network's noise shape."""
-        from dpkit.papers.adadp.noise_shapes import OptimisedNoise
-
-        return OptimisedNoise(
-            parameters, noise_multiplier=settings.noise_multiplier, **vars(self)
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,7 +90,6 @@ class OwnNoise:
     """A user's own noise, whose shape reads raw gradients."""
 
     max_grad_norm: float = 1.0
-    build = Published.build
 
 
 @pytest.mark.parametrize("noise", [ADADP.noise, OwnNoise()])
