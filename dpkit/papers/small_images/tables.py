@@ -110,14 +110,9 @@ def cut(stored: Stored, prefix: str) -> dict[str, dict[str, Any]]:
         for name, part in stored.items()
         if name.startswith(("base-", "non-private-", prefix))
     }
-    ends = [part["values"]["curve"]["steps"][-1] for part in chosen.values()]
-    return until(chosen, min(ends, default=0))
-
-
-def until(stored: Stored, last: int) -> dict[str, dict[str, Any]]:
-    """The parts with each curve cut after step `last`."""
+    last = min((part["values"]["curve"]["steps"][-1] for part in chosen.values()), default=0)
     found = {}
-    for name, part in stored.items():
+    for name, part in chosen.items():
         curve = part["values"]["curve"]
         kept = sum(step <= last for step in curve["steps"])
         shorter = {column: values[:kept] for column, values in curve.items()}
