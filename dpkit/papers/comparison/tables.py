@@ -133,15 +133,11 @@ def likeness(stored: Stored, epsilon: float) -> list[Row]:
     return rows
 
 
-def gains(stored: Stored, *, coverage: float = 0.95) -> list[Row]:
+def gains(stored: Stored) -> list[Row]:
     """The gain from a GAN's steps over its start: differences of the CNN's mean accuracy.
 
     Each GAN is compared with its start, which cost half as much, and with the start's method at the
-    full budget, by `store.lead`.
-
-    Args:
-        stored: parts by name, as for `accuracies`.
-        coverage: of each interval, in (0, 1).
+    full budget, by `store.lead`, of parts by name, as for `accuracies`.
 
     Returns:
         rows of method, beside, epsilon, difference, low and high (in percentage points), verdict
@@ -156,7 +152,7 @@ def gains(stored: Stored, *, coverage: float = 0.95) -> list[Row]:
         if min(map(len, both)) > 1:
             known = {"method": TITLES[gan], "beside": TITLES[start], "epsilon": epsilon}
             known |= {"seeds": tuple(map(len, both))}
-            rows.append(known | lead(*both, coverage=coverage))
+            rows.append(known | lead(*both))
     return rows
 
 
