@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.privacy import Adjacency, DiagonalGaussian, Guarantee, Release, gdp
+from dpkit.privacy import DiagonalGaussian, Guarantee, Release, gdp
 
 VALUES = (10.0, 5.0)  # f
 SENSITIVITIES = (12.0, 6.0)  # s_1, s_2
@@ -71,23 +71,14 @@ def shaped(
 
 
 def price(
-    sensitivities: Sequence[float],
-    noise_stds: Sequence[float],
-    *,
-    delta: float,
-    adjacency: Adjacency = "add-remove",
+    sensitivities: Sequence[float], noise_stds: Sequence[float], *, delta: float
 ) -> Guarantee:
-    """Epsilon of one release of the noisy value, exact (Gaussian DP).
+    """Epsilon of one release of the noisy value at delta in (0, 1), exact (Gaussian DP).
 
-    Args:
-        sensitivities: s_i, how far a record added or removed moves coordinate i. Under
-            "replace-one" the charge is for twice that: two records within +-s_i are 2 s_i apart.
-        noise_stds: sigma_i, one for each.
-        delta: in (0, 1).
-        adjacency: of neighbouring data sets.
+    A record added or removed moves coordinate i by s_i.
     """
     ratios = tuple(sigma / s for s, sigma in _pairs(sensitivities, noise_stds))
-    return gdp.epsilon([Release(DiagonalGaussian(ratios, adjacency))], delta=delta)
+    return gdp.epsilon([Release(DiagonalGaussian(ratios))], delta=delta)
 
 
 def mean_cosine(
