@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit.common import checks
-from dpkit.privacy import Adjacency, Gaussian, NoGuarantee
+from dpkit.privacy import Adjacency, Gaussian
 from dpkit.privacy.normals import Floats, noised
 
 # Of a scaled row's numbers: they are multiples of 2^-18, cut towards 0
@@ -30,15 +30,11 @@ MOST_RECORDS = 2 ** (53 - 2 * BITS)
 AT_ONCE = 2**12  # rows that are scaled together
 
 
-def release(
-    noise_multiplier: float, *, adjacency: Adjacency = "add-remove"
-) -> Gaussian | NoGuarantee:
+def release(noise_multiplier: float, *, adjacency: Adjacency = "add-remove") -> Gaussian:
     """The cost of `components`: one Gaussian release with its noise.
 
     The noise is on each number of A^T A; the sensitivity 1, or under "replace-one" sqrt(2).
     """
-    if noise_multiplier == 0:
-        return NoGuarantee("no noise is added to A^T A", adjacency)
     if adjacency == "replace-one":  # where a Gaussian takes a shift of 2
         return Gaussian(sqrt(2) * noise_multiplier, adjacency)
     return Gaussian(noise_multiplier, adjacency)
@@ -56,12 +52,12 @@ def components(
         rows: the private records, numbers of shape (records, pixels); records may be 0. A row with
             an L2 norm above 1 is scaled down to 1.
         k: number of components.
-        noise_multiplier: the noise's deviation on each number of A^T A; 0 (not private) for none.
+        noise_multiplier: the noise's deviation on each number of A^T A.
         rng: of the noise (`dpkit.privacy.normals.noised`).
 
     Raises:
         ValueError: rows are of another shape or type, hold a number that is NaN or infinite, or are
-            over 131,072; k is not in 1 .. pixels; noise is neither 0 nor in [1e-9, 1e13].
+            over 131,072; k is not in 1 .. pixels; noise is not in [1e-9, 1e13].
     """
     release(noise_multiplier)
     sums = second_moments(rows)
