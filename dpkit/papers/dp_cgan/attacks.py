@@ -245,6 +245,12 @@ ALONG = (
     "ratio; how far the record moves a release is measured on the kit's step."
 )
 
+FIRST = {
+    "batch": SETTINGS.expected_batch_size,
+    "record": "black and white, label 9; the others have labels 0 to 8",
+}
+LONG = {"batch": OTHERS + 1, "record": "black and white, white where that lowers the logit"}
+
 
 def common(settings: DpCganSettings, rate: float, steps: int) -> dict[str, Any]:
     """The settings that all targets store."""
@@ -277,11 +283,7 @@ TARGETS: tuple[Target, ...] = (
             "the record is in the first batch, as in one epoch at the latest; before it nothing "
             "moves the weights of a label that no batch holds",
         ),
-        settings={
-            **common(SETTINGS, claims.CODE_RATE, 1),
-            "batch": SETTINGS.expected_batch_size,
-            "record": "black and white, label 9; the others have labels 0 to 8",
-        },
+        settings=common(SETTINGS, claims.CODE_RATE, 1) | FIRST,
         scale="paper",
     ),
     Target(
@@ -295,11 +297,7 @@ TARGETS: tuple[Target, ...] = (
         scores=partial(run_scores, partial(real_shift, SETTINGS), claims.CODE_RATE, EPOCH),
         trials=1_000_000,
         assumes=(KNOWN, SATURATED),
-        settings={
-            **common(SETTINGS, claims.CODE_RATE, EPOCH),
-            "batch": OTHERS + 1,
-            "record": "black and white, white where that lowers the logit",
-        },
+        settings=common(SETTINGS, claims.CODE_RATE, EPOCH) | LONG,
     ),
     Target(
         id="dp_cgan/label-leak",
@@ -335,11 +333,7 @@ TARGETS: tuple[Target, ...] = (
         ),
         trials=100_000,
         assumes=(KNOWN, SATURATED),
-        settings={
-            **common(REPAIRED, REPAIRED_RATE, REPAIRED.max_steps),
-            "batch": OTHERS + 1,
-            "record": "black and white, white where that lowers the logit",
-        },
+        settings=common(REPAIRED, REPAIRED_RATE, REPAIRED.max_steps) | LONG,
         scale="paper",
     ),
     Target(
@@ -354,10 +348,6 @@ TARGETS: tuple[Target, ...] = (
         scores=partial(label_scores, REPAIRED),
         trials=20,
         bound=bounds.distinguished,
-        settings={
-            **common(REPAIRED, REPAIRED_RATE, 1),
-            "batch": SETTINGS.expected_batch_size,
-            "record": "black and white, label 9; the others have labels 0 to 8",
-        },
+        settings=common(REPAIRED, REPAIRED_RATE, 1) | FIRST,
     ),
 )
