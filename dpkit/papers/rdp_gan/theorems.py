@@ -61,14 +61,6 @@ def lemma_1_divergence(renyi_epsilon: float, *, order: float, releases: int) -> 
     return 2 * order * releases * renyi_epsilon**2
 
 
-def condition_of_theorem_2(
-    renyi_epsilon: float, *, discriminator_steps: int, delta: float
-) -> bool:
-    """Return True if log(1 / delta) >= eps^2 n_d, eps the Renyi epsilon of one step."""
-    checks.non_negative(renyi_epsilon=renyi_epsilon)
-    return discriminator_steps <= most_steps(renyi_epsilon, delta=delta)
-
-
 def most_steps(renyi_epsilon: float, *, delta: float) -> float:
     """The largest n that meets Theorem 2's condition: log(1 / delta) / eps^2 (Remark 3)."""
     checks.non_negative(renyi_epsilon=renyi_epsilon)
@@ -105,7 +97,7 @@ def theorem_2(
     renyi = theorem_1(
         order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std
     )
-    if not condition_of_theorem_2(renyi, discriminator_steps=discriminator_steps, delta=delta):
+    if not discriminator_steps <= most_steps(renyi, delta=delta):
         raise ConditionFails(
             f"Theorem 2 asks for log(1 / delta) >= eps^2 n_d, got {math.log(1 / delta):.4g} and "
             f"{renyi**2 * discriminator_steps:.4g} at noise_std {noise_std:g}; raise the noise"
