@@ -348,20 +348,6 @@ class AgdSettings(ClassifierSettings):
             steps -= 1
         return min(steps, self.max_steps)
 
-    def ledger(self, *, public_size: int, steps: int) -> list[Release]:
-        """The most that `steps` steps release: a fall at each step, until the least noise.
-
-        It bounds each of the steps, whatever happens; of a whole run `guarantee` says less.
-        """
-        *higher, _ = range(self.levels)
-        counts = [1] * min(len(higher), steps)
-        counts += [steps - len(counts)]
-        levels = enumerate(counts)
-        releases = [
-            Release(self.release(i, public_size=public_size), n) for i, n in levels if n
-        ]
-        return [*self.projection(), *releases]
-
 
 @lru_cache(maxsize=64)
 def _order(settings: AgdSettings) -> float:

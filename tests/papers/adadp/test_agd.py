@@ -99,15 +99,11 @@ def test_steps_allowed_are_those_within_the_target_if_the_noise_never_falls():
         SMALL.steps_allowed(public_size=1_000)
 
 
-def test_the_ledger_bounds_every_path_and_falls_at_each_step_to_the_least_noise():
-    releases, levels = TINY.ledger(public_size=SIZE, steps=20), TINY.levels
-    assert [one.count for one in releases] == [1] * (levels - 1) + [21 - levels]
-    noises = [one.mechanism.noise_multiplier for one in releases]
+def test_the_noise_falls_at_each_step_to_the_least_noise():
+    levels, least = TINY.levels, TINY.least_noise_multiplier
+    noises = [TINY.joint_noise(level) for level in range(levels)]
     assert noises == sorted(noises, reverse=True)
-    assert noises[0] == TINY.joint_noise(0)
-    least = TINY.least_noise_multiplier
     assert TINY.gradient_noise(levels - 1) == least < TINY.gradient_noise(levels - 2)
-    assert len(TINY.ledger(public_size=SIZE, steps=1)) == 1
     memory = tiny().memory
     for _ in range(2 * levels):
         memory.see(0.0)
