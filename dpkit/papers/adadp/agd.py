@@ -58,17 +58,16 @@ class AgdMemory(nn.Module):
 
     def spent(self) -> RenyiFilter:
         """The run's filter, all steps so far charged."""
-        size = self.settings.public_size
-        budget = self.settings.budget(public_size=size)
+        budget = self.settings.budget(public_size=self.settings.public_size)
         for level, count in enumerate(self.used.tolist()):
             if count:
-                budget.charge(self.settings.release(level, public_size=size), count)
+                budget.charge(self.settings.release(level), count)
         return budget
 
     def charged(self) -> float | None:
         """The next step's z_g, once the step is charged; None, and nothing charged, if too much."""
         level, settings = int(self.falls), self.settings
-        if not self.spent().allows(settings.release(level, public_size=settings.public_size)):
+        if not self.spent().allows(settings.release(level)):
             return None
         self.used[level] += 1
         return settings.gradient_noise(level)

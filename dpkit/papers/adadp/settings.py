@@ -312,10 +312,10 @@ class AgdSettings(ClassifierSettings):
         choice = len(self.rates) / self.choice_noise**2
         return 1 / sqrt(1 / self.gradient_noise(level) ** 2 + choice)
 
-    def release(self, level: int, *, public_size: int) -> Mechanism:
+    def release(self, level: int) -> Mechanism:
         """The release of a step whose z_g fell `level` times."""
-        noise = self.joint_noise(level)
-        return mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
+        noise, size = self.joint_noise(level), self.public_size
+        return mechanism(self.sampling, noise_multiplier=noise, public_size=size)
 
     def budget(self, *, public_size: int) -> RenyiFilter:
         """The filter of a run before its first step; DP-PCA is charged. Its order is public.
@@ -342,7 +342,7 @@ class AgdSettings(ClassifierSettings):
     def steps_allowed(self, *, public_size: int) -> int:
         """Steps if the noise never falls; where it does, the budget ends sooner."""
         budget = self.budget(public_size=public_size)
-        first = self.release(0, public_size=public_size)
+        first = self.release(0)
         steps = int(budget.remaining / float(first.rdp([budget.order])[0]))
         while steps and not budget.allows(first, steps):
             steps -= 1
@@ -354,8 +354,7 @@ def _order(settings: AgdSettings) -> float:
     """The filter's order, which allows the most steps if the noise does not fall."""
 
     def plan(steps: int) -> list[Release]:
-        first = settings.release(0, public_size=settings.public_size)
-        return [*settings.projection(), Release(first, steps)]
+        return [*settings.projection(), Release(settings.release(0), steps)]
 
     def within(steps: int) -> bool:
         spent = rdp.epsilon(plan(steps), delta=settings.target_delta)

@@ -77,7 +77,7 @@ def test_the_choice_is_charged_and_so_is_the_projection():
     joint, gradient = (noise(0) ** -2 for noise in (AGD.joint_noise, AGD.gradient_noise))
     assert joint - gradient == pytest.approx(len(AGD.rates) / AGD.choice_noise**2)
     assert 1 - gradient / joint == pytest.approx(0.2)
-    assert AGD.release(0, public_size=60_000) == SampledGaussian(AGD.joint_noise(0), 0.01)
+    assert AGD.release(0) == SampledGaussian(AGD.joint_noise(0), 0.01)
     left = [replace(AGD, pca_noise=p).budget(public_size=60_000).remaining for p in (None, 16.0)]
     order = AGD.budget(public_size=60_000).order
     assert left[0] - left[1] == pytest.approx(order / 2 / 16**2)
@@ -88,7 +88,7 @@ def test_the_choice_is_charged_and_so_is_the_projection():
 
 def test_steps_allowed_are_those_within_the_target_if_the_noise_never_falls():
     settings, size = replace(AGD, target_epsilon=0.35, max_steps=10**4), {"public_size": 60_000}
-    steps, first = settings.steps_allowed(**size), settings.release(0, **size)
+    steps, first = settings.steps_allowed(**size), settings.release(0)
     budget = settings.budget(**size)
     assert [budget.allows(first, n) for n in (steps, steps + 1)] == [True, False]
     ledger = [Release(Gaussian(16.0)), Release(first, steps)]
