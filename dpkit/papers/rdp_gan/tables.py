@@ -90,24 +90,22 @@ def table_2(stored: Stored) -> Rows:
     Keys: data, batch, printed_largest, one_record and batch_mean (largest over the run, mean over
     seeds), C (printed), printed_sensitivity, sensitivity (C / batch).
     """
-    rows = []
-    for column in TABLE_2:
-        records = "digits" if column.data == "MNIST" else "census"
-        found = values(stored, f"{records}-{column.batch}")
-        rows.append(
-            {
-                "data": column.data,
-                "batch": column.batch,
-                "printed_largest": PRINTED["table_2"][records][column.batch == 128],
-                "one_record": mean(one["one_record"] for one in found),
-                "batch_mean": mean(one["mean_of_a_batch"] for one in found),
-                "C": column.largest_loss,
-                "printed_sensitivity": column.printed,
-                "sensitivity": column.sensitivity,
-                "seeds": len(found),
-            }
-        )
-    return rows
+    return [
+        {
+            "data": column.data,
+            "batch": column.batch,
+            "printed_largest": PRINTED["table_2"][records][column.batch == 128],
+            "one_record": mean(one["one_record"] for one in found),
+            "batch_mean": mean(one["mean_of_a_batch"] for one in found),
+            "C": column.largest_loss,
+            "printed_sensitivity": column.printed,
+            "sensitivity": column.sensitivity,
+            "seeds": len(found),
+        }
+        for column in TABLE_2
+        for records in ("digits" if column.data == "MNIST" else "census",)
+        for found in (values(stored, f"{records}-{column.batch}"),)
+    ]
 
 
 def table_3(stored: Stored) -> Rows:
