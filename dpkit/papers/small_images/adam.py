@@ -127,11 +127,11 @@ def difference(first: Floats, second: Floats) -> float:
 
 
 class Comparison:
-    """Updates by clip norm on one made-up run: batch 128, noise 0.5, betas (0.5, 0.9)."""
+    """Updates by clip norm on one made-up run: batch 128, noise 0.5, norms from 2 on."""
 
-    def __init__(self, *, shortest: float = 2.0) -> None:
+    def __init__(self) -> None:
         rng = np.random.default_rng(0)
-        made = trajectory(steps=60, batch_size=128, dims=200, shortest=shortest, rng=rng)
+        made = trajectory(steps=60, batch_size=128, dims=200, shortest=2.0, rng=rng)
         self.batches = list(made)
 
     def updates(self, max_grad_norm: float, *, eps: float) -> Floats:
