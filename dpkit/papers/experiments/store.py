@@ -185,8 +185,8 @@ def spread(numbers: Sequence[float]) -> Values:
     }
 
 
-def lead(one: Sequence[float], other: Sequence[float], *, coverage: float = 0.95) -> Values:
-    """Difference of two means over seeds, with Welch's interval, and what it decides.
+def lead(one: Sequence[float], other: Sequence[float]) -> Values:
+    """Difference of two means over seeds, with Welch's 95 % interval, and what it decides.
 
     Seeds are taken as independent normal numbers. The verdict is "ahead" if the whole interval is
     above 0, "behind" if it is below, else "open". There is no interval with fewer than two seeds on
@@ -203,6 +203,6 @@ def lead(one: Sequence[float], other: Sequence[float], *, coverage: float = 0.95
         return found | {"verdict": "open"}
     from scipy.stats import ttest_ind
 
-    low, high = ttest_ind(one, other, equal_var=False).confidence_interval(coverage)
+    low, high = ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
     verdict = "ahead" if low > 0 else "behind" if high < 0 else "open"
     return found | {"low": float(low), "high": float(high), "verdict": verdict}
