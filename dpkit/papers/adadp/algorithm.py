@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpkit.common import checks
 from dpkit.papers.adadp import noise_shapes as shapes
 from dpkit.papers.adadp.settings import AdadpSettings, Flat, Optimised, Published, Repaired
 from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
@@ -135,7 +134,6 @@ def raw_squares(
     losses: nn.Module, rows: Sequence[Tensor], lot: int, of: shapes.Squared
 ) -> list[Tensor]:
     """(g_t)^2 of line 23, of gradients without clipping or noise: no guarantee covers it."""
-    checks.one_of(("mean", "sum", "example"), of=of)
     parameters = [p for p in losses.parameters() if p.requires_grad]
     if of == "example":
         gradients, _ = per_example(losses, itself, *rows)
