@@ -101,24 +101,22 @@ def table_6(stored: Stored) -> Rows:
     Args:
         stored: parts by name, from `experiments.store.load("dpgan", "table_6")`.
     """
-    rows, printed = [], PRINTED["table_6"]
-    for key, title in TITLES.items():
-        if key in ("real", "public"):
-            continue
-        for labels in LABELS:
-            alone = values(stored, f"supervised-n{labels}")
-            rows.append(
-                {
-                    "setting": title,
-                    "labels": labels,
-                    "share": SHARE,
-                    "paper, supervised": printed[""][labels],
-                    "paper": printed["gan" if key == "gan" else "dpgan"][labels],
-                    "supervised": mean(one["accuracy"] for one in alone),
-                    **_row(values(stored, f"{key}-n{labels}"), "accuracy"),
-                }
-            )
-    return rows
+    printed = PRINTED["table_6"]
+    return [
+        {
+            "setting": title,
+            "labels": labels,
+            "share": SHARE,
+            "paper, supervised": printed[""][labels],
+            "paper": printed["gan" if key == "gan" else "dpgan"][labels],
+            "supervised": mean(one["accuracy"] for one in alone),
+            **_row(values(stored, f"{key}-n{labels}"), "accuracy"),
+        }
+        for key, title in TITLES.items()
+        if key not in ("real", "public")
+        for labels in LABELS
+        for alone in (values(stored, f"supervised-n{labels}"),)
+    ]
 
 
 def table_9(stored: Stored, *, score: str = "inception") -> Rows:
