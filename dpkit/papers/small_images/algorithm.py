@@ -5,7 +5,6 @@ The critic and the generator are those of section 2.6.
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -133,25 +132,20 @@ def generate(
     return torch.cat([empty, *parts])
 
 
-class WatchedNorms(NamedTuple):
-    """The critic on some real images. It describes private data: do not release it."""
-
-    losses: Tensor  # (images,) minimised by the critic
-    # (images,) L2 norm of each example's gradient over all parameters
-    norms: Tensor
-
-
 def watch(
     gan: Gan, features: Tensor, *, settings: SmallImagesSettings, rng: torch.Generator
-) -> WatchedNorms:
-    """Losses and gradient norms of real images, each beside a released generator's; no update."""
+) -> tuple[Tensor, Tensor]:
+    """Losses and L2 norms of gradients, (images,) each, of real images beside generated ones.
+
+    The critic is not updated. Both describe private data: do not release them.
+    """
     fakes = generate(gan, len(features), settings=settings, rng=rng)
     mixing = torch.rand(len(features), generator=rng, device=rng.device)
     parts = zip(*(x.split(MICROBATCH_SIZE) for x in (features, fakes, mixing)), strict=True)
     judged = penalised(gan.discriminator, settings.penalty_weight)
     found = [judged(*part) for part in parts]
     norms = [gradients.norms().square().sum(0).sqrt() for gradients, _ in found]
-    return WatchedNorms(torch.cat([losses for _, losses in found]), torch.cat(norms))
+    return torch.cat([losses for _, losses in found]), torch.cat(norms)
 
 
 def _latents(count: int, settings: SmallImagesSettings, rng: torch.Generator) -> Tensor:

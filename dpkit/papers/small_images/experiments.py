@@ -176,7 +176,7 @@ class FidCurve(NamedTuple):
         settings = self.run.settings
         made = algorithm.generate(gan, self.images, settings=settings, rng=rng)
         score = classifier.score(made)
-        seen = algorithm.watch(gan, private, settings=settings, rng=rng)
+        losses, norms = algorithm.watch(gan, private, settings=settings, rng=rng)
         cost = self._spent()
         bound = getattr(settings.clipping, "max_grad_norm", float("inf"))
         return {
@@ -184,10 +184,10 @@ class FidCurve(NamedTuple):
             "epsilon_proven": cost["epsilon_proven"],
             "inception": json_number(score.mean),
             "inception_spread": json_number(score.spread),
-            "critic_loss": json_number(seen.losses.mean().item()),
-            "smallest_norm": json_number(seen.norms.min().item()),
-            "median_norm": json_number(seen.norms.median().item()),
-            "clipped": json_number((seen.norms > bound).float().mean().item()),
+            "critic_loss": json_number(losses.mean().item()),
+            "smallest_norm": json_number(norms.min().item()),
+            "median_norm": json_number(norms.median().item()),
+            "clipped": json_number((norms > bound).float().mean().item()),
         }
 
     def _spent(self) -> Values:

@@ -198,10 +198,10 @@ def test_what_is_watched_is_each_examples_loss_and_whole_norm():
     settings = tiny(paper.SETTINGS, noise_multiplier=0.0)
     features, (gan, _) = images(3), run(settings, images(5))
     rng, again = (generator_on(CPU, reproducible_seed=4) for _ in range(2))
-    seen = algorithm.watch(gan, features, settings=settings, rng=rng)
+    losses, norms = algorithm.watch(gan, features, settings=settings, rng=rng)
     fakes = paper.generate(gan, 3, settings=settings, rng=again)
     mixing = torch.rand(3, generator=again)
     for i, one in enumerate(zip(features, fakes, mixing, strict=True)):
         loss, _, norm = loss_of(gan, *one)
-        found = seen.losses[i].item(), seen.norms[i].item()
+        found = losses[i].item(), norms[i].item()
         assert found == pytest.approx((loss, norm), rel=1e-4)
