@@ -5,9 +5,8 @@ import math
 from dpkit.papers.claims import Code, Source, finding, of_gaussians, of_poisson_batches
 from dpkit.privacy import Gaussian, Release, rdp, shuffled
 
-REPLACED = (
-    4.728507  # RdpAccountant(neighboring_relation=REPLACE_ONE), its own orders, delta 1e-5
-)
+# RdpAccountant(neighboring_relation=REPLACE_ONE), its own orders, delta 1e-5
+REPLACED = 4.728507
 MST_EPSILON, MST_DELTA = 1.0, 1e-2  # of its audit's baseline
 RHO = 0.0305565951976  # of zero-concentrated DP, that MST's conversion gives for (1, 1e-5)
 NOISE, BATCHES, DELTA = 0.5, 10_000, 1e-6  # of the shuffled epoch

@@ -9,11 +9,6 @@ RECORDS = 1_000  # in [0, 1]
 EPSILON, DELTA = 1.0, 1e-5
 
 
-def square_moved() -> float:
-    """The largest square of a feature within its bounds, under add-remove and replace-one alike."""
-    return max(abs(LOWER), abs(UPPER)) ** 2
-
-
 def mean_moved() -> float:
     """The farthest that adding one record moves the mean of one or more, over all numbers of them.
 
@@ -34,11 +29,6 @@ def impossible(epsilon: float) -> float:
     return -expm1(-2 * epsilon**2)
 
 
-def of_wishart() -> float:
-    """Epsilon under add-remove: none where more than delta of the outputs are impossible."""
-    return inf if impossible(EPSILON) > DELTA else EPSILON
-
-
 SQUARES = finding(
     "diffprivlib-regression-bound",
     Source(
@@ -49,7 +39,7 @@ SQUARES = finding(
     ),
     says="One record with a feature in [0, 100] moves the sum of its squares by 0.",
     at_most=LOWER**2,
-    compute=square_moved,
+    compute=lambda: max(abs(LOWER), abs(UPPER)) ** 2,  # under either adjacency
     explanation="The lower bound is read twice and the upper one never. Without an intercept the "
     "Laplace noise then has scale 0, and the sum of squares goes out as it is: a record of 100 "
     "moves it by 10,000. A bug report and a repair lie with the library.",
@@ -70,7 +60,7 @@ WISHART = finding(
     ),
     says="Wishart noise of d + 1 degrees of freedom makes second moments 1-DP.",
     at_most=EPSILON,
-    compute=of_wishart,
+    compute=lambda: inf if impossible(EPSILON) > DELTA else EPSILON,
     explanation="The noise is positive semidefinite, so an output is never below the second "
     "moments. 86% of all outputs are not above them once a record of full norm is added: with it "
     "they cannot occur. The library warned of the mechanism in 0.4 and then removed it.",
