@@ -261,7 +261,7 @@ def classified(run: Run, gan: Run | None) -> Part:
             generate = partial(algorithm.generate, released(gan).to(device))
             values |= prices(values)
         pair = semi_supervised.new_pair(
-            real.image_shape,
+            real.train.shape[1:],
             code_size=size,
             settings=run.settings,
             seed=run.seed,

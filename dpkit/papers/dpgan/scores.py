@@ -75,12 +75,6 @@ class Material(NamedTuple):
     test_labels: Tensor
     checksums: dict[str, str]
 
-    @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Channels, height, width."""
-        _, channels, height, width = self.train.shape
-        return channels, height, width
-
 
 @cache
 def material(records: str) -> Material:
@@ -168,8 +162,9 @@ def told_apart(
     checks.whole(2, real=len(real), made=len(made))
     device = real.device
     with seeded(seed):
-        shape = (real.shape[1], real.shape[2], real.shape[3])
-        net = SemiSupervisedClassifier(shape, classes=1, width=settings.width).to(device)
+        net = SemiSupervisedClassifier(real.shape[1:], classes=1, width=settings.width).to(
+            device
+        )
     rng = generator_on(device, reproducible_seed=seed, stream="discriminating")
     halves = []
     for images in (real, made):

@@ -5,7 +5,7 @@ answers about generated images, and then labels generated images for the first. 
 what is public or released: it costs no privacy.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -84,12 +84,7 @@ class SemiSupervisedClassifier(nn.Module):
     """
 
     def __init__(
-        self,
-        image_shape: tuple[int, int, int],
-        *,
-        classes: int,
-        width: int,
-        code_size: int = 0,
+        self, image_shape: Sequence[int], *, classes: int, width: int, code_size: int = 0
     ) -> None:
         super().__init__()
         channels, *size = image_shape
@@ -123,7 +118,7 @@ class Pair(NamedTuple):
 
 
 def new_pair(
-    image_shape: tuple[int, int, int],
+    image_shape: Sequence[int],
     *,
     code_size: int,
     settings: SemiSupervisedLearning,

@@ -146,7 +146,7 @@ def test_codes_that_are_judged_are_not_those_of_training(quick: Path, monkeypatc
 def test_private_and_public_images_are_apart():
     found = material("digits")
     assert (len(found.private), len(found.public), len(found.test)) == (1_337, 100, 360)
-    assert found.image_shape == (1, 28, 28)
+    assert found.train.shape[1:] == (1, 28, 28)
     assert torch.equal(torch.cat((found.private, found.public)), found.train)
     assert -1 <= found.train.min() < found.train.max() <= 1
     assert len(found.public_labels) == 100
