@@ -344,11 +344,6 @@ def _moments(task: ImageTask, settings: MomentsSettings, *, jitter: Jitter | Non
     return sample
 
 
-def start_settings(task: ImageTask) -> MomentsSettings:
-    """Settings of the warm-started GAN's start: half of its budget, and no more."""
-    return warm_gan_settings(task).moments
-
-
 def features_settings(task: ImageTask) -> FeaturesSettings:
     """Settings of DP-MERF, by a certified epsilon."""
     return random_features.settings_for(
@@ -392,8 +387,11 @@ METHODS: dict[str, Method] = {
     "dp_cgan": _gan(NONE, dp_cgan_settings, DP_CGAN),
     "warm_gan": _gan(CLIPPED, warm_gan_settings, WARM_GAN),
     "warm_gan_jittered": _gan(JITTERED, warm_gan_settings, WARM_GAN, Jitter()),
-    "warm_start_jittered": Method(
-        JITTERED, start_settings, _of_release, partial(_moments, jitter=Jitter())
+    "warm_start_jittered": Method(  # half of the warm-started GAN's budget, and no more
+        JITTERED,
+        lambda task: warm_gan_settings(task).moments,
+        _of_release,
+        partial(_moments, jitter=Jitter()),
     ),
     "wgan_gp": _gan(NONE, wgan_gp_settings, WGAN_GP),
 }
