@@ -35,7 +35,7 @@ from dpkit.papers.small_images.settings import (
     SmallImagesSettings,
 )
 from dpkit.papers.targets.target import ALONG, DELTA, KNOWN, MEASURED, Target, price
-from dpkit.privacy import Adjacency, Floats, Guarantee, rdp
+from dpkit.privacy import Adjacency, Floats, rdp
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 THRESHOLDS = 200  # to try
@@ -172,7 +172,8 @@ def shuffled(name: str, says: str, noise: float, epochs: int, trials: int) -> Ta
         says=says,
         where=MAIN,
         charged=spent(noise, epochs),
-        proven=partial(passes, noise, epochs),
+        # Whole passes, without amplification
+        proven=partial(price, run.ledger(public_size=PUBLIC_SIZE, steps=epochs * BATCHES)),
         attack="Knowing all other records, score every pass along the record's gradient by its "
         f"likelihood ratio; {MEASURED}",
         scores=partial(passes_seen, noise, epochs),
@@ -195,12 +196,6 @@ def shuffled(name: str, says: str, noise: float, epochs: int, trials: int) -> Ta
         },
         scale="paper" if epochs == EPOCHS else "reduced",
     )
-
-
-def passes(noise: float, epochs: int) -> Guarantee:
-    """The price of whole passes, without amplification."""
-    ledger = FIGURE_2[noise].ledger(public_size=PUBLIC_SIZE, steps=epochs * BATCHES)
-    return price(ledger)
 
 
 def mean_clipped(name: str, says: str, run: BeaulieuJones, **more: Any) -> Target:
