@@ -250,11 +250,6 @@ def ungrouped(settings: DpganSettings) -> DpganSettings:
     return replace(settings, clipping=GroupClipping((BOUND,) * count, tuple(range(count))))
 
 
-def automatic(settings: DpganSettings, *, groups: int) -> DpganSettings:
-    """The automatic grouping as the code has it, with bounds from the public examples."""
-    return replace(settings, clipping=PublicClusters(groups, settings.tensors, True))
-
-
 # Adam's rates are the scripts' (the text prints 0.002). The critic's rises over 500 iterations; in
 # the code it does so from one iteration to the next, here from one step to the next, after a warm
 # start from the beginning again.
@@ -315,7 +310,7 @@ PUBLISHED = {"mnist": MNIST, "celeba": CELEBA, "lsun-l": LSUN_L, "lsun-u": LSUN_
 CLUSTERS = {"mnist": 5, "celeba": 6, "lsun-l": 7, "lsun-u": 7}  # Table 1's number of groups
 
 # All optimisations together, as in the code's last script for MNIST.
-SETTINGS = automatic(MNIST, groups=CLUSTERS["mnist"])
+SETTINGS = replace(MNIST, clipping=PublicClusters(CLUSTERS["mnist"], MNIST.tensors, True))
 
 STEPS = MNIST.critic_steps * TABLE_7["mnist"][1]
 

@@ -13,7 +13,7 @@ from dpkit.papers import dpgan
 from dpkit.papers.dpgan import settings as settings_module
 from dpkit.papers.dpgan import variants
 from dpkit.papers.dpgan.grouping import PublicClusters, biases_together, is_bias
-from dpkit.papers.dpgan.settings import PUBLISHED, TABLE_7, automatic, noise_from_budget, ungrouped
+from dpkit.papers.dpgan.settings import PUBLISHED, TABLE_7, noise_from_budget, ungrouped
 from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp, wrong_clipping
 from dpkit.privacy.clipping import FlatClipping, GroupClipping
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
@@ -67,7 +67,7 @@ def test_tensors_and_groups(name: str, tensors: int, grouped: int):
     for group in range(grouped):  # no group holds a weight and anything else
         members = [b for b, g in zip(biases, settings.clipping.groups, strict=True) if g == group]
         assert members == [False] or all(members)
-    wrong = automatic(settings, groups=grouped)
+    wrong = replace(settings, clipping=PublicClusters(grouped, tensors, True))
     assert (wrong.charged_groups, wrong.parts) == (grouped, tensors)
     if name == "mnist":
         assert settings.clipping.groups == biases_together(is_bias(3)) == (0, 4, 1, 4, 2, 4, 3)
@@ -76,8 +76,8 @@ def test_tensors_and_groups(name: str, tensors: int, grouped: int):
 VARIANTS = {
     **{"basic": ungrouped(MNIST), "weights and biases": MNIST, "automatic": dpgan.SETTINGS},
     **{"celeba": PUBLISHED["celeba"], "lsun": PUBLISHED["lsun-l"]},
-    **{"lsun automatic": automatic(PUBLISHED["lsun-u"], groups=7), "repaired": REPAIRED},
-    "small": dpgan.SMALL,
+    "lsun automatic": replace(PUBLISHED["lsun-u"], clipping=PublicClusters(7, 9, True)),
+    **{"repaired": REPAIRED, "small": dpgan.SMALL},
 }
 
 
@@ -144,7 +144,7 @@ def test_published_runs_are_as_long_as_table_7_says(name: str):
         assert settings.moments is not None
         spent = moments.epsilon(charged, delta=1e-5, moments=settings.moments).epsilon
         assert settings.target_epsilon < spent < settings.target_epsilon * 1.01
-    assert automatic(MNIST, groups=5).steps_allowed(public_size=SIZE) == 3_120
+    assert dpgan.SETTINGS.steps_allowed(public_size=SIZE) == 3_120
     assert replace(MNIST, max_steps=100).steps_allowed(public_size=SIZE) == 100
 
 
