@@ -61,13 +61,6 @@ def rate(settings: DpganSettings) -> float:
     return settings.expected_batch_size / settings.private_examples
 
 
-def by_iteration(mechanism: Mechanism, iterations: int) -> Curve:
-    """Epsilon along the run, of one release a critic step."""
-    return Curve.along(
-        iterations, lambda n: epsilon(mechanism, STEPS * n), "iterations", "epsilon"
-    )
-
-
 def allowed(settings: DpganSettings) -> int:
     """Iterations by the code's rule, for its own number of private examples."""
     return settings.iterations_allowed(public_size=settings.private_examples)
@@ -174,7 +167,9 @@ def priced(
         f"paper's accountant, moments 1 to {settings.moments}, it is {short(own, 4)}; certified, "
         f"{certified}.",
         at_most=stated or settings.target_epsilon,
-        curve=partial(by_iteration, one, iterations),
+        curve=lambda: Curve.along(
+            iterations, lambda n: epsilon(one, STEPS * n), "iterations", "epsilon"
+        ),
         code=code,
     )
 
