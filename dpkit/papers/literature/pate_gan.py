@@ -22,13 +22,12 @@ def noise_scale(inverse: float) -> float:
     return math.sqrt(2 * math.log(1.25 * inverse))
 
 
-def updates(record: float, noise: float = NOISE) -> dict[float, float]:
+def updates(record: float) -> dict[float, float]:
     """A critic's step on one record -> its probability; the critic is its weight times the input.
 
-    Args:
-        noise: of the record's label, which is 1 before and is compared with 1/2 afterwards.
+    The record's label is 1 before the noise and is compared with 1/2 afterwards.
     """
-    kept = float(ndtr(0.5 / noise))
+    kept = float(ndtr(0.5 / NOISE))
     return {record: kept, -record: 1 - kept}
 
 
