@@ -145,15 +145,12 @@ def worlds(
     rng = torch.Generator().manual_seed(RECORDS_SEED)
     images = torch.rand(others, settings.pixels, generator=rng)
     labels = torch.arange(others) % LABEL
-    image, label = black_and_white(settings, sure=sure)[None], torch.tensor([LABEL])
+    # White where a brighter pixel raises the logit (or lowers it), all hidden units active
+    first, _, last, _ = weights(settings).discriminator.parameters()
+    image = ((last @ first[:, : settings.pixels] > 0) == sure).float()
+    label = torch.tensor([LABEL])
     present = white_box.Batch(torch.cat((images, image)), torch.cat((labels, label)))
     return [white_box.Batch(images, labels), present]
-
-
-def black_and_white(settings: DpCganSettings, *, sure: bool) -> Tensor:
-    """White where a brighter pixel raises the logit (or lowers it), all hidden units active."""
-    first, _, last, _ = weights(settings).discriminator.parameters()
-    return (((last @ first[:, : settings.pixels])[0] > 0) == sure).float()
 
 
 def seen(
