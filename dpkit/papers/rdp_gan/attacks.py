@@ -145,12 +145,6 @@ def whole_repaired_run(rng: np.random.Generator, trials: int) -> Scores:
     return runs.poisson(rng, trials, shift=repaired_shift(), rate=rate, steps=release.count)
 
 
-def loss_values(moved: float, rng: np.random.Generator, trials: int) -> Scores:
-    """Likelihood ratios of the noisy loss values on Adult, which a record moves by `moved`."""
-    rate = ADULT.setting["sample_rate"]
-    return runs.poisson(rng, trials, shift=moved / SIGMA, rate=rate, steps=RELEASES)
-
-
 def noise_after_a_test(tuning: Tuning, rng: np.random.Generator, trials: int) -> Scores:
     """The noise after the first test of 10,000 records: without the one that is answered right."""
     of = 10_000
@@ -178,23 +172,19 @@ def _exact(name: str, settings: RdpGanSettings, **fields: Any) -> Target:
 
 
 def _values(name: str, moved: float, **fields: Any) -> Target:
-    """An attack on 5,000 noisy loss values of Adult."""
+    """An attack on 5,000 noisy loss values of Adult, which a record moves by `moved`."""
+    rate = ADULT.setting["sample_rate"]
     return Target(
         id=f"rdp_gan/{name}",
         claimed=TOTAL,
         attack="The attacker knows all other losses, and which of two values the record's has, and "
         "adds up the log likelihood ratios of all noisy values.",
-        scores=partial(loss_values, moved),
+        scores=partial(runs.poisson, shift=moved / SIGMA, rate=rate, steps=RELEASES),
         assumes=(
             "one record moves the loss by C 20, the largest of Table II, in every batch that it "
             "enters",
         ),
-        settings={
-            "sigma": SIGMA,
-            "moved": moved,
-            "rate": ADULT.setting["sample_rate"],
-            "values": RELEASES,
-        },
+        settings={"sigma": SIGMA, "moved": moved, "rate": rate, "values": RELEASES},
         scale="paper",
         **fields,
     )
