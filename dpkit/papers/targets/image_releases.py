@@ -11,14 +11,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpkit.audit import one_run
 from dpkit.audit.one_run import apart, coins
 from dpkit.audit.scores import Scores
 from dpkit.common import checks
 from dpkit.papers.targets.target import DELTA, Target, price
-from dpkit.privacy.mechanisms import Floats
 from dpkit.synthesizers import class_moments, random_features
 from dpkit.synthesizers.class_moments import MomentsSettings
 from dpkit.synthesizers.random_features import FeaturesSettings
@@ -96,17 +94,11 @@ def random_images(rng: np.random.Generator, trials: int) -> Scores:
     seen = random_features.release(
         images[included], labels[included], settings=settings, rng=rng
     )
-    return apart(_along_embeddings(seen, images, labels), included)
-
-
-def _along_embeddings(seen: Floats, images: Floats, labels: NDArray[np.int64]) -> Floats:
-    """Product of each canary's embedding with the release of its class, (canaries,)."""
-    frequencies = features_settings().frequencies()
-    rows = images.reshape(len(images), -1)
-    starts = range(0, len(rows), AT_ONCE)
-    parts = [slice(start, start + AT_ONCE) for start in starts]
-    products = [random_features.embedded(rows[part], frequencies) @ seen for part in parts]
-    return np.concatenate(products)[np.arange(len(rows)), labels]
+    frequencies, rows = settings.frequencies(), images.reshape(len(images), -1)
+    parts = (rows[start : start + AT_ONCE] for start in range(0, len(rows), AT_ONCE))
+    # Of each canary's embedding with the release of each class
+    products = np.concatenate([random_features.embedded(x, frequencies) @ seen for x in parts])
+    return apart(products[np.arange(len(rows)), labels], included)
 
 
 def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
