@@ -138,8 +138,11 @@ class FidCurve(NamedTuple):
         )
         gan = algorithm.new_gan(run.settings, seed=run.seed, device=device)
 
-        curve = self._begun()
-        left = self.points()[-1] - (curve["steps"] or [0])[-1]
+        path, points = run.checkpoint("curve.json"), self.points()
+        curve = read_json(path) if path.exists() else {name: [] for name in COLUMNS}
+        # What an interrupted run has measured; if complete, without its last point
+        curve = {name: column[: len(points) - 1] for name, column in curve.items()}
+        left = points[-1] - (curve["steps"] or [0])[-1]
         with closing(self._steps(gan, data, classifier, curve)) as steps:
             run.finish(steps, total=left)  # which is stored on an error too
         run.keep(gan.averaged_net)
@@ -224,14 +227,6 @@ class FidCurve(NamedTuple):
             "claimed_assumptions": [] if claimed is None else list(claimed.assumptions),
             **priced(proven, claimed=None if claimed is None else claimed.epsilon),
         }
-
-    def _begun(self) -> dict[str, list[Any]]:
-        """The curve that an interrupted run has measured; if complete, without its last point."""
-        path = self.run.checkpoint("curve.json")
-        curve = read_json(path) if path.exists() else {name: [] for name in COLUMNS}
-        if len(curve["steps"]) == len(self.points()):
-            return {name: column[:-1] for name, column in curve.items()}
-        return curve
 
 
 def _real_scores(learning: Learning, device_name: str, progress: Progress) -> Result:
