@@ -105,11 +105,10 @@ def table_1(stored: Stored) -> Rows:
         {
             "accuracy": wanted,
             "method": NAMES[key],
-            "paper": printed.get(key),
+            "paper": {"dpsgd": dpsgd, "adadp": adadp}.get(key),
             **_cost(stored, key, wanted),
         }
         for wanted, (dpsgd, adadp) in TABLE_1.items()
-        for printed in ({"dpsgd": dpsgd, "adadp": adadp},)
         for key in ("dpsgd", "adadp", "repaired", "dpsgd-tuned", "dp-adam")
     ]
 
