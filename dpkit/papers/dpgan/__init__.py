@@ -8,24 +8,12 @@ LSUN at epsilon 4 and 10, delta 1e-5.
 """
 
 from dpkit.common.lazy import of_paper
-from dpkit.papers.dpgan.settings import (
-    CELEBA,
-    LSUN_L,
-    LSUN_U,
-    MNIST,
-    NON_PRIVATE,
-    REPAIRED,
-    SETTINGS,
-    SMALL,
-)
+from dpkit.papers.dpgan.settings import MNIST, NON_PRIVATE, REPAIRED, SETTINGS, SMALL
 
 NAME = "dpgan"
 TITLE = "dpGAN (Zhang, Ji, Wang 2018)"
 NOTEBOOK = "11_dpgan"
 __all__ = [
-    "CELEBA",
-    "LSUN_L",
-    "LSUN_U",
     "MNIST",
     "NAME",
     "NON_PRIVATE",
