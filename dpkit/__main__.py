@@ -46,7 +46,6 @@ def options(
 
 app.command()(accounting.epsilon)
 app.command()(accounting.noise)
-app.command()(accounting.supports)
 app.command()(train.train)
 app.command()(sample.sample)
 of_papers.added_to(app)

@@ -1,7 +1,4 @@
-"""epsilon, noise, supports: what a training run costs, and the noise that a target allows.
-
-And which accountant prices which mechanism, and why the others do not.
-"""
+"""epsilon, noise: what a training run costs, and the noise that a target allows."""
 
 import warnings
 from collections.abc import Mapping
@@ -378,29 +375,3 @@ def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) 
 
 def _epsilon(found: Guarantee) -> str:
     return interval(found.lower, found.epsilon) if found.lower else at_most(found.epsilon)
-
-
-def supports(as_json: AsJson = False) -> None:
-    """List which accountant prices which mechanism, adjacency and sampling.
-
-      python -m dpkit supports
-
-    Each accountant prices an example, in seconds. Numbers in brackets refer to the notes below the
-    table: why there is no price, or its assumptions.
-    """
-    from dpkit.privacy import supports as asked
-
-    rows = asked.matrix()
-    if as_json:
-        print_json([row._asdict() for row in rows])
-        return
-    notes: dict[str, int] = {}
-    lines: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        note = f" [{notes.setdefault(row.reason, len(notes) + 1)}]" if row.reason else ""
-        cells = lines.setdefault((row.mechanism, row.adjacency), [])
-        cells.append(("yes" if row.supported else "no") + note)
-    headings = ("mechanism", "adjacency", *dict.fromkeys(row.accountant for row in rows))
-    cells = [(*names, *cells) for names, cells in lines.items()]
-    told = [f"[{number}] {note}" for note, number in notes.items()]
-    print(Table(headings, cells, ("", *told)))

@@ -261,7 +261,7 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, answer, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "name", ["", "data", "epsilon", "noise", "supports", "train", "sample", "claims", "reproduce"]
+    "name", ["", "data", "epsilon", "noise", "train", "sample", "claims", "reproduce"]
 )
 def test_help_teaches_by_example(dpkit, name: str):
     code, out, _ = dpkit(f"{name} --help")

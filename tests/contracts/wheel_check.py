@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 TRAIN = "python -m dpkit train {} --epsilon 8 --delta 1e-4 --steps 20 --batch-size 32 --out {}"
 COMMANDS = [
     "dpkit --version",
-    *(f"python -m dpkit {name}" for name in ("claims", "supports", "data list", "data verify")),
+    *(f"python -m dpkit {name}" for name in ("claims", "data list", "data verify")),
     *(f"python -m dpkit {name}" for name in ("audit list", "audit run sampling/label-histogram")),
 ]
 BEYOND_CORE = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from truths import dataclasses_with
 
-from dpkit.privacy import Release, divergence, mechanisms, rdp
+from dpkit.privacy import Release, composition, divergence, gdp, mechanisms, moments, pld, rdp
 from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.divergence import LogDensity
 from dpkit.privacy.ledger import Parallel
@@ -184,6 +184,23 @@ def test_prices_are_known_or_unsupported_in_one_sentence(case: Case):
                 call()
         else:
             call()
+
+
+@every
+def test_every_accountant_has_a_finite_price_or_says_why_not(case: Case):
+    def told(epsilon) -> float | str:
+        try:
+            return epsilon([Release(case.mechanism, 2)], delta=1e-5).epsilon
+        except mechanisms.Unsupported as error:
+            return str(error)
+
+    ways = (rdp.epsilon, pld.epsilon, moments.epsilon, gdp.epsilon, composition.basic)
+    for found in map(told, (*ways, composition.advanced)):
+        if isinstance(found, str):
+            assert len(found) > 20
+        else:
+            assert found > 0
+            assert math.isinf(found) == isinstance(case.mechanism, NoGuarantee)
 
 
 @every
