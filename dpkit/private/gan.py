@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from dpkit.common import checks
-from dpkit.common.lazy import remedied
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private import saved, statement
 from dpkit.private.budget import Budget, check_budget
@@ -156,7 +155,6 @@ class PrivateGan(BaseEstimator):
         checkpoint: str | Path | Checkpoints | None = None,
         budget: Budget | None = None,
         progress: bool = False,
-        log_dir: str | Path | None = None,
     ) -> "PrivateGan":
         """Train on private data.
 
@@ -168,7 +166,6 @@ class PrivateGan(BaseEstimator):
                 crash, charged once. It is PRIVATE (see `dpkit.training.Checkpoints`).
             budget: adds up the runs on these data (see `Budget`).
             progress: show a bar.
-            log_dir: folder for TensorBoard, PRIVATE as `curves_` is.
 
         Raises:
             ValueError: a number is out of range, data or networks do not fit, or the checkpoint is
@@ -234,7 +231,7 @@ class PrivateGan(BaseEstimator):
             checkpoint=place,
             begins=partial(charge, Budget.reserve),
         )
-        seen = list(watched(records, steps=steps, bar=progress, log_dir=log_dir))
+        seen = list(watched(records, steps=steps, bar=progress))
         released, _ = self._networks(device)  # without what a class kept of the labels it saw
         released.load_state_dict(gan.averaged_net.state_dict())
         self.generator_, self.plan_ = released.eval(), settings.plan
@@ -350,29 +347,12 @@ class PrivateGan(BaseEstimator):
         return self
 
 
-def watched(
-    records: Iterable[Record], *, steps: int, bar: bool, log_dir: str | Path | None
-) -> Iterator[Record]:
-    """The same records, with a bar and in TensorBoard if wanted.
-
-    Raises:
-        ModuleNotFoundError: tensorboard is wanted and not installed.
-    """
-    board = None
-    if log_dir is not None:
-        with remedied():
-            from torch.utils.tensorboard.writer import SummaryWriter
-        board = SummaryWriter(str(log_dir))
+def watched(records: Iterable[Record], *, steps: int, bar: bool) -> Iterator[Record]:
+    """The same records, with a bar if wanted."""
     with tqdm(total=steps, disable=not bar, unit="step") as progress:
         for record in records:
             progress.update(record.step + 1 - progress.n)
-            for name, own in COLUMNS.items():
-                value = getattr(record, own)
-                if board is not None and name != "step" and value is not None:
-                    board.add_scalar(name, float(value), record.step + 1)
             yield record
-    if board is not None:
-        board.close()
 
 
 class Shares(nn.Module):

@@ -1,7 +1,6 @@
 """Each mistake of a newcomer gets its sentence, before anything is released."""
 
 import math
-import sys
 from functools import cache, partial
 
 import numpy as np
@@ -248,13 +247,6 @@ def test_data_of_another_shape_than_the_generator_makes():
         net, private, x, y = begun(data, Y, net=net)
         with pytest.raises(ValueError, match=f"{words}.*was not charged"):
             private.step(each(net), x, y)
-
-
-def test_tensorboard_that_is_not_installed(monkeypatch):
-    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard.writer", raising=False)
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
-        gan_of().fit(X, Y, steps=6, log_dir="runs")
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.func")
