@@ -10,7 +10,7 @@ PACKAGE = CHECKOUT / "dpkit"
 LINES = {"library": 26_200, "papers": 20_300, "course": 5_900, "tests": 43_600}
 STATEMENTS = {"library": 13_303, "papers": 8_000, "course": 2_950}
 DEFINITIONS, FILES, ENTRIES = 3_100, 290, 12
-CHARACTERS = 40.46  # a line of dpkit, on average: a limit is not met by longer lines
+CHARACTERS = 2_120_000  # of dpkit, 40.46 a line: a limit is not met by longer lines
 
 
 def group(path: Path) -> str:
@@ -61,8 +61,8 @@ def test_definitions_files_and_entries_are_few():
     assert len(papers) <= ENTRIES, papers
 
 
-def test_lines_are_no_longer():
-    held = [line for text in texts().values() for line in text.splitlines()]
-    mean = sum(map(len, held)) / len(held)
-    print(mean)
-    assert mean <= CHARACTERS, mean
+def test_characters_are_within_budget():
+    """In all: where short lines leave, the mean of those that stay rises."""
+    held = sum(len(line) for text in texts().values() for line in text.splitlines())
+    print(held)
+    assert held <= CHARACTERS, held
