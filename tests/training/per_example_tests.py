@@ -5,6 +5,7 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from dpkit.privacy.clipping import FlatClipping
+from dpkit.training.device import seeded
 from dpkit.training.gradients import gradient_penalty
 
 
@@ -41,14 +42,16 @@ class Calls(nn.Module):
 
 def frozen_norm(out: int) -> nn.Module:
     """A backbone with batch normalisation, frozen and in eval(), below a trained layer."""
-    backbone = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh())
-    backbone(normal(50, 6))
-    return nn.Sequential(backbone.eval().requires_grad_(False), nn.Linear(8, out))
+    with seeded(0):
+        backbone = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh())
+        backbone(normal(50, 6))
+        return nn.Sequential(backbone.eval().requires_grad_(False), nn.Linear(8, out))
 
 
 def with_labels() -> nn.Module:
     """A critic that sees one of three labels as more features."""
-    body = nn.Sequential(nn.Linear(9, 8), nn.Tanh(), nn.Linear(8, 1))
+    with seeded(0):
+        body = nn.Sequential(nn.Linear(9, 8), nn.Tanh(), nn.Linear(8, 1))
     return Calls(lambda p, x, y: p[0](torch.cat([x, one_hot(y, num_classes=3)], 1)), body)
 
 
