@@ -58,8 +58,8 @@ ONE_NUMBER = finding(
     "civis-dpwgan-one-number",
     Source(
         "Civis Analytics' DPWGAN (2019)",
-        "civisanalytics/dpwgan 0a8a86c, dpwgan/dpwgan.py:61-67, "
-        "examples/simple_example.py:15-43, README.md:85-100; issue 2, open",
+        "civisanalytics/dpwgan 0a8a86c, dpwgan/dpwgan.py:61-67, examples/simple_example.py:15-43, "
+        "README.md:85-100; issue 2, open",
     ),
     says="By README's recipe the simple example is (2.41, 1e-6)-DP.",
     at_most=CHARGED,
@@ -80,8 +80,8 @@ BUDGET = finding(
     Source(
         "DataSynthesizer, correlated mode",
         "DataResponsibly/DataSynthesizer 9072285, "
-        "DataSynthesizer/DataDescriber.py:167-182,290-294, "
-        "datatypes/AbstractAttribute.py:69-76, lib/PrivBayes.py:198-243",
+        "DataSynthesizer/DataDescriber.py:167-182,290-294, datatypes/AbstractAttribute.py:69-76, "
+        "lib/PrivBayes.py:198-243",
     ),
     says="Two binary columns' noisy values of epsilon 1 are 1-DP.",
     at_most=1.0,
@@ -101,8 +101,8 @@ SEED = finding(
     "datasynthesizer-seed-0",
     Source(
         "DataSynthesizer",
-        "DataResponsibly/DataSynthesizer 9072285, DataSynthesizer/"
-        "DataDescriber.py:84,115,142, lib/utils.py:10-12; its notebook",
+        "DataResponsibly/DataSynthesizer 9072285, DataSynthesizer/DataDescriber.py:84,115,142, "
+        "lib/utils.py:10-12; its notebook",
     ),
     says="A histogram stored with epsilon 1 and defaults is 1-DP.",
     at_most=1.0,
@@ -155,8 +155,8 @@ ORDER = finding(
     Source(
         "SmartNoise's covariance",
         "opendp/smartnoise-sdk 6959de5, "
-        "synth/snsynth/models/dp_covariance.py:55-57,80-86,89-118,279-291; "
-        "issue 622 and pull request 624 (on clipping), both closed",
+        "synth/snsynth/models/dp_covariance.py:55-57,80-86,89-118,279-291; issue 622 and pull "
+        "request 624 (on clipping), both closed",
     ),
     says="For ranges of width 1, 100 and 10, epsilon 1 is 1-DP.",
     at_most=1.0,
@@ -195,8 +195,8 @@ TABLES = finding(
     "synthcity-privbayes-scale",
     Source(
         "synthcity's PrivBayes",
-        "vanderschaarlab/synthcity 23f322f, src/synthcity/plugins/"
-        "privacy/plugin_privbayes.py:92-95,265-289,351-370",
+        "vanderschaarlab/synthcity 23f322f, "
+        "src/synthcity/plugins/privacy/plugin_privbayes.py:92-95,265-289,351-370",
     ),
     says="Tables of 10,000 records, 10 columns and K = 3 get half of epsilon 1.",
     at_most=0.5,
