@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.privacy import Release, SampledGaussian
+from dpkit.privacy import Adjacency, Release, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
@@ -92,7 +92,7 @@ class BeaulieuJones:
         noise_times_norm_squared: the noise is z C^2 in place of z C, as before July 2018.
 
     Raises:
-        ValueError: a number is out of range.
+        ValueError: a number is out of range, or the adjacency of a ledger is unknown.
     """
 
     noise_multiplier: float = 1.0
@@ -145,6 +145,14 @@ class BeaulieuJones:
         are those of its replacement, so no less can be proven under replace-one.
         """
         step = SampledGaussian(self.true_noise_multiplier, self.sample_rate)
+        return [Release(step, self.steps)]
+
+    def ledger(self, *, adjacency: Adjacency = "add-remove") -> list[Release]:
+        """The proven ledger: `worst_case_ledger`, or the theorem's bound under replace-one."""
+        checks.one_of(("add-remove", "replace-one"), adjacency=adjacency)
+        if adjacency == "add-remove":
+            return self.worst_case_ledger()
+        step = WithoutReplacementGaussian(self.true_noise_multiplier, self.sample_rate)
         return [Release(step, self.steps)]
 
 

@@ -20,7 +20,6 @@ from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xi
 from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, as_drawn, divergence, shuffled
 from dpkit.privacy.accountants import pld, rdp
-from dpkit.privacy.mechanisms import WithoutReplacementGaussian
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
 
@@ -60,8 +59,7 @@ def test_what_is_charged_is_only_computed_and_says_where_to_read_on():
 def test_what_is_said_of_a_replaced_record():
     """Its price lies around the claim's number: certified, and by the theorem; and 40 passes'."""
     claim = BY_ID["beaulieu-jones-replace-one"]
-    theorem = WithoutReplacementGaussian(0.5, 1 / 6_000)  # for batches of a fixed size
-    ledger = [Release(theorem, BeaulieuJones().steps)]
+    ledger = BeaulieuJones().ledger(adjacency="replace-one")
     pair = pld.epsilon(ledger, delta=1e-5)
     assert f"between {pair.lower:.1f} and {pair.epsilon:.1f}, certified" in claim.explanation
     assert f"{claims.epsilon(ledger):.1f} by the theorem" in claim.explanation
@@ -140,6 +138,7 @@ test_bad_values_are_refused = refused(
     (lambda: prior_work.clipped_mean_moves(batch_size=0), "batch_size must be an integer >= 1"),
     (lambda: prior_work.groups_factor(0), "groups must be an integer >= 1, got 0"),
     (lambda: BeaulieuJones(records=0), "records must be an integer >= 1, got 0"),
+    (lambda: BeaulieuJones().ledger(adjacency="both"), "adjacency must be one of"),  # type: ignore
     (lambda: shuffled.at_least(float("nan"), batches=2, delta=1e-5), "noise_multiplier"),
     (lambda: shuffled.at_least(1.0, batches=0, delta=1e-5), "batches must be an integer"),
     (lambda: shuffled.at_least(1.0, batches=2, delta=1.0), "delta must lie in"),
@@ -173,7 +172,7 @@ def test_the_worst_case_of_one_record_a_step(rate: float, order: float):
     assert found[0] == pytest.approx(half, rel=1e-6, abs=1e-9)
     assert found[0] == max(found)
     run = BeaulieuJones(batch_size=1, records=round(1 / rate), epochs=7)
-    assert half <= WithoutReplacementGaussian(0.5, rate).rdp([order])[0]
+    assert half <= run.ledger(adjacency="replace-one")[0].mechanism.rdp([order])[0]
     base, left_out = divergence.normal(0, 1), []
     for distance in (0.5, 1.0, 2.0):
         mixed = divergence.mixture([1 - rate, rate], [base, divergence.normal(distance, 1)])
@@ -181,7 +180,7 @@ def test_the_worst_case_of_one_record_a_step(rate: float, order: float):
     assert left_out == sorted(left_out)
     assert left_out[-1] == pytest.approx(half, rel=1e-6, abs=1e-9)
     steps = 7 * round(1 / rate)
-    assert run.worst_case_ledger() == [(SampledGaussian(0.5, rate), steps)]
+    assert run.ledger() == run.worst_case_ledger() == [(SampledGaussian(0.5, rate), steps)]
 
 
 def test_one_record_turns_a_clipped_mean_and_their_run_is_as_published():
