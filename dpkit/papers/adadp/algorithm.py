@@ -7,18 +7,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dpkit.common import checks
 from dpkit.papers.adadp import noise_shapes as shapes
-from dpkit.papers.adadp.settings import AdadpSettings, Flat, Optimised, Published, Repaired
+from dpkit.papers.adadp.settings import AdadpSettings, Published, Repaired
 from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
 from dpkit.training.types import Recorded
 
 # Examples at a time: no Poisson lot is too large for the memory
 MICROBATCH_SIZE = 4096
-SHAPES: dict[type, Any] = {
-    Flat: shapes.NoiseShape,
-    Published: shapes.RawHistory,
-    Repaired: shapes.ReleasedHistory,
-    Optimised: shapes.OptimisedNoise,
+SHAPES: Any = {
+    "Flat": shapes.NoiseShape,
+    "Published": shapes.RawHistory,
+    "Repaired": shapes.ReleasedHistory,
+    "Optimised": shapes.OptimisedNoise,
 }
 
 
@@ -75,7 +76,8 @@ def new_classifier(
 def with_noise(losses: AdadpLosses, settings: AdadpSettings) -> AdadpClassifier:
     """The network of these losses, with the noise and the optimiser that the settings name."""
     noise, parameters = settings.noise, list(losses.parameters())
-    own, shape = dict(vars(noise)), SHAPES[type(noise)]
+    checks.one_of((*SHAPES,), noise=type(noise).__name__)
+    own, shape = dict(vars(noise)), SHAPES[type(noise).__name__]
     if isinstance(noise, Published):
         own |= {"of": own.pop("history"), "scale": noise.more_noise(settings.lot)}
         del own["noise_on"]
@@ -134,6 +136,7 @@ def raw_squares(
     losses: nn.Module, rows: Sequence[Tensor], lot: int, of: shapes.Squared
 ) -> list[Tensor]:
     """(g_t)^2 of line 23, of gradients without clipping or noise: no guarantee covers it."""
+    checks.one_of(("mean", "sum", "example"), of=of)
     parameters = [p for p in losses.parameters() if p.requires_grad]
     if of == "example":
         gradients, _ = per_example(losses, itself, *rows)

@@ -1,6 +1,6 @@
 """AdaDP's step with each noise shape, its price, and its plans on the embedded digits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -85,17 +85,16 @@ def test_a_step_does_what_is_charged_and_the_published_one_reads_raw_gradients(n
     assert name == "published" or 1.1 < found.replaced < 2.001
 
 
-@dataclass(frozen=True)
 class OwnNoise:
-    """A user's own noise, whose shape reads raw gradients."""
-
-    max_grad_norm: float = 1.0
+    """A user's own noise."""
 
 
 @pytest.mark.parametrize("noise", [ADADP.noise, OwnNoise()])
 def test_no_guarantee_covers_the_published_history(noise):
     ledger = replace(ADADP, noise=noise).ledger(public_size=60_000, steps=10)
     assert settings.proven(ledger, delta=1e-5).epsilon == float("inf")
+    with pytest.raises(ValueError, match=r"noise must be one of Flat.*; got 'OwnNoise'"):
+        algorithm.new_classifier(replace(TINY, noise=OwnNoise()), seed=0, device=CPU)
 
 
 @pytest.mark.parametrize(
