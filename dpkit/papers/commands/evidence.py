@@ -72,7 +72,7 @@ def claims(
 
 def _export(path: Path, verdicts: list[Verdict]) -> None:
     """Write a row a claim, infinite values as INF, and W3C's metadata of the columns."""
-    rows = []
+    text, rows = StringIO(), []
     for verdict in verdicts:
         row = as_json(verdict)
         code = row.pop("code") or {}
@@ -83,7 +83,6 @@ def _export(path: Path, verdicts: list[Verdict]) -> None:
         rows.append(
             row | {f"code_{name}": code.get(name) for name in ("was", "should", "cause")}
         )
-    text = StringIO()
     table = csv.DictWriter(text, list(rows[0]))
     table.writeheader()
     table.writerows(rows)

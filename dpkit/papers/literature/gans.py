@@ -159,7 +159,7 @@ TENSORS = finding(
     at_most=SAID_OF_TENSORS,
     tolerance=1e-3,
     # Certified, of the tensors as one vector, with Poisson batches; add-remove
-    compute=lambda: of_poisson_batches(1 / math.sqrt(4), 64 / RECORDS, 10 * 509),
+    compute=lambda: of_poisson_batches(1 / math.sqrt(4), 64 / RECORDS, 10 * -(-RECORDS // 64)),
     explanation="Each of the critic's 4 tensors is clipped and noised by itself and charged as a "
     "sampled release, which is right if each drew a batch of its own. They share one: a record is "
     "in all four or in none, and moves them by sqrt(4) clip norms together.",
