@@ -15,7 +15,6 @@ from scipy.special import ndtri
 from dpkit.audit import thresholds as choose
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
 from dpkit.audit.thresholds import Limits, joint, quantile, separate
-from dpkit.common import checks
 from dpkit.privacy import Adjacency, Floats, Gaussian, Release, gdp
 
 CHOOSING = 0.1  # share of the scores that choose the threshold, and are not counted again
@@ -225,45 +224,6 @@ def distinguished(
         (assumed,),
         scores.absent.size + scores.present.size,
     )
-
-
-def fewest_draws(
-    absent: ArrayLike,
-    present: ArrayLike,
-    *,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
-) -> int | None:
-    """The fewest draws a world, of 2^(k/2), whose `clopper_pearson` exceeds `epsilon`, or None.
-
-    A test with that number fixed beforehand would have needed so many; read from the scores, it is
-    no test. Draws are taken in their order.
-
-    Args:
-        epsilon: of the claim to refute, >= 0.
-        Others, and errors: as `clopper_pearson`.
-
-    Returns:
-        draws a world; None where no number up to all of them does.
-    """
-    epsilon = checks.non_negative(epsilon=epsilon)
-    scores = checked(absent, present)
-    most = min(scores.absent.size, scores.present.size)
-    sizes = sorted({round(2 ** (k / 2)) for k in range(2 * most.bit_length() + 1)})
-    for size in (size for size in sizes if size <= most):
-        found = clopper_pearson(
-            *(world[:size] for world in scores),
-            delta=delta,
-            adjacency=adjacency,
-            confidence=confidence,
-            rng=rng,
-        )
-        if found.epsilon > epsilon:
-            return size
-    return None
 
 
 def from_rates(limits: Limits, delta: float) -> Floats:

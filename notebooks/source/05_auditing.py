@@ -19,7 +19,7 @@
 # - **Memory** 600 MB
 # - **Needs** [00_start_here](00_start_here.ipynb); no data set, no download, no GPU
 # - **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr,
-#   Jagielski 2023; Gonzalez, Dulce, Ramdas, Ribero 2025
+#   Jagielski 2023
 
 # %% [markdown] tags=["slide", "lab2"]
 # An accountant proves an *upper* bound: epsilon is at most so much, if the code does what the proof assumes. A proof
@@ -45,7 +45,7 @@ print("absent: ", *(f"{x:.2f}" for x in absent[:6]))
 print("present:", *(f"{x:.2f}" for x in present[:6]))
 
 # %% [markdown] tags=["slide", "lab2"]
-# This picture comes back in sections 4 and 6: the attacker's **scores** without the record and with it. The
+# This picture comes back in sections 4 and 5: the attacker's **scores** without the record and with it. The
 # overlap is your protection.
 
 # %% tags=["hide-input", "lab2"]
@@ -287,37 +287,7 @@ for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
 # a million in each world, about 3.3.
 
 # %% [markdown]
-# ## 5. Stop as soon as it is refuted
-#
-# How many draws did that need? Peeking after every draw and stopping at the first success is cheating, unless
-# the test allows for it: each look is another chance to be wrong.
-#
-# > **Betting.** The attacker starts with a capital of 1. Before each round they stake a part of it: they bet,
-# > against the claim, that the attack will succeed more often than the claim allows.
-# > If the claim is true, no such bet gains on average, and the capital *ever* reaches 20 with probability 1/20 at
-# > most (Ville 1939). So once it reaches 20, the claim is refuted at 95 %.
-
-# %%
-from dpkit.audit import sequential
-
-for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
-    bet = sequential.refute(*pair, epsilon=charged, **asked)
-    fixed = bounds.fewest_draws(*pair, epsilon=charged, rng=rng, **asked)
-    print(f"{name:16} betting: {bet.draws or 'not refuted'}; Clopper-Pearson: {fixed or 'not refuted'}")
-
-# %% [markdown]
-# The numbers are draws in each world. Clopper-Pearson's number would do only if it had been fixed
-# beforehand, and beforehand nobody knows it. And where a claim is true, the bets lose, however long they go on:
-
-# %%
-won = sum(
-    sequential.refute(*rng.standard_normal((2, 500)), epsilon=0.0, **asked).draws is not None
-    for _ in range(200)
-)
-print(f"equal worlds against the claim of epsilon 0: refuted in {won} of 200 repetitions")
-
-# %% [markdown]
-# ## 6. One run is enough
+# ## 5. One run is enough
 #
 # Nobody trains a network 20,000 times. But one run can hold many canaries, if a coin decides for each whether
 # it takes part. Each canary is then a trial, and the attacker guesses the coins. Here are 1,000 canaries, a
@@ -366,7 +336,7 @@ for bound in (one_run.one_run, one_run.one_run_fdp):
 # The second bound assumes Gaussian trade-off curves. By the first, one training run of a few seconds shows
 # about as much as a thousand runs in each world (section 3).
 #
-# ## 7. Where no noise reaches
+# ## 6. Where no noise reaches
 #
 # Some slips need no statistics. Noise on the *value* of a loss ([12_rdp_gan](12_rdp_gan.ipynb)) leaves its
 # gradient alone: an event has probability 1 in one world and 0 in the other, and no finite epsilon allows that.
@@ -386,7 +356,7 @@ trials = [[gradient_length(one, x) for x in row] for one, row in zip((record[:0]
 bounds.distinguished(*trials, rng=rng, **asked).epsilon
 
 # %% [markdown]
-# ## 8. The audits of the kit
+# ## 7. The audits of the kit
 #
 # The kit attacks every paper's main run, as published and repaired, with its own noise, sampling and number of
 # steps. (Where the first steps refute every finite epsilon, only those are run.) `-`: the text states no
@@ -399,7 +369,7 @@ from dpkit.papers.commands.audit import table
 table(*(f"{paper.NAME}/{version}" for paper in PAPERS for version in ("published", "repaired")))
 
 # %% [markdown]
-# "No finite epsilon" is the case of section 7. `python -m dpkit audit list` has all fifty targets: single
+# "No finite epsilon" is the case of section 6. `python -m dpkit audit list` has all fifty targets: single
 # slips, ways to draw batches, attacks on training and on generators. Two attacks on generators teach modesty.
 # One compares samples with a record, one even asks the critic, and both measure next to nothing at a proven
 # epsilon of 8. That does not mean that nothing leaks; it means that these attacks are blind.

@@ -184,15 +184,6 @@ def test_the_scale_of_scores_plays_no_part(name: str):
     assert found == pytest.approx([found[0]] * 3)
 
 
-def test_fewest_draws_of_a_gross_violation():
-    rng = np.random.default_rng(10)
-    far = (np.zeros(3_000), np.ones(3_000))
-    few = bounds.fewest_draws(*far, epsilon=1.0, **ASKED, rng=rng)
-    assert 0 < (few or 0) <= 32
-    assert bounds.fewest_draws(*far, epsilon=20.0, **ASKED, rng=rng) is None
-    assert bounds.fewest_draws(far[0], far[0], epsilon=0.0, **ASKED, rng=rng) is None
-
-
 def test_epsilon_of_mu_is_rounded_down():
     assert bounds.epsilon_of_mu(0.0, 1e-5) == 0
     assert 4.0 - 1e-6 <= bounds.epsilon_of_mu(mu_at(4.0), 1e-5) <= 4.0 + 1e-12

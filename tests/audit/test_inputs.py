@@ -12,13 +12,6 @@ from refusals import refused
 from dpkit.audit import bounds
 from dpkit.audit.one_run import one_run, one_run_fdp
 from dpkit.audit.scores import LowerBound
-from dpkit.audit.sequential import refute, watch
-
-
-def watched(absent, present, **asked):
-    *_, last = watch(zip(absent, present, strict=True), **asked)
-    return last
-
 
 BOUNDS = {
     "clopper_pearson": bounds.clopper_pearson,
@@ -26,17 +19,13 @@ BOUNDS = {
     **{"likelihood_ratio": bounds.likelihood_ratio, "gaussian": bounds.gaussian},
     **{"one_run": one_run, "one_run_fdp": one_run_fdp, "distinguished": bounds.distinguished},
 }
-TAKES_RNG = BOUNDS | {"fewest_draws": partial(bounds.fewest_draws, epsilon=1.0)}
-TAKES_SCORES = TAKES_RNG | {"refute": partial(refute, epsilon=1.0)}
-TAKES_A_CLAIM: dict[str, Any] = TAKES_SCORES | {"watch": partial(watched, epsilon=1.0)}
 RNG = np.random.default_rng(1)
-GOOD: dict[str, Any] = {"delta": 1e-5, "adjacency": "add-remove", "confidence": 0.95}
+GOOD: dict[str, Any] = {"delta": 1e-5, "adjacency": "add-remove", "confidence": 0.95, "rng": RNG}
 SCORES = np.arange(20.0)
 
 
 def ask(name: str, absent: Any = SCORES, present: Any = SCORES, **changed: Any) -> Any:
-    asked: dict[str, Any] = GOOD | ({"rng": RNG} if name in TAKES_RNG else {}) | changed
-    return TAKES_A_CLAIM[name](absent, present, **asked)
+    return BOUNDS[name](absent, present, **(GOOD | changed))
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -75,14 +64,9 @@ BAD_CLAIMS = [
 ]
 NO_RNG = r"rng must be a numpy.random.Generator, got"
 BAD_RNG = [({"rng": one}, NO_RNG) for one in (None, 3, np.random, np.random.RandomState(3))]
-BAD_EPSILON = [({"epsilon": one}, "epsilon must") for one in (nan, -1.0, inf, True, "1")]
 BAD_SHARE = [({"choosing": one}, "choosing must") for one in (0, 1, nan, -0.1, "all")]
 ROWS = [
-    *product(TAKES_SCORES, BAD_SCORES),
-    *product(TAKES_A_CLAIM, BAD_CLAIMS),
-    *product(TAKES_RNG, BAD_RNG),
-    *product(["refute", "watch", "fewest_draws"], BAD_EPSILON),
-    *product(["refute", "watch"], [({"epsilon": 51.0}, "epsilon must")]),
+    *product(BOUNDS, [*BAD_SCORES, *BAD_CLAIMS, *BAD_RNG]),
     *product(["clopper_pearson", "likelihood_ratio", "gaussian", "one_run"], BAD_SHARE),
 ]
 test_bad_input_is_named = refused(
@@ -102,14 +86,8 @@ def test_shares_of_guesses_and_thresholds_that_are_none():
             ask("at_thresholds", thresholds=thresholds)
 
 
-def test_a_pair_that_failed_ends_the_betting_and_no_pairs_yield_no_state():
-    with pytest.raises(ValueError, match="absent must hold numbers, got nan"):
-        watched([0.0, 1.0, nan], [1.0, 1.0, 1.0], epsilon=1.0, **GOOD)
-    assert list(watch([], epsilon=1.0, **GOOD)) == []
-
-
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.int8, np.uint8, bool, object])
-@pytest.mark.parametrize("name", TAKES_SCORES)
+@pytest.mark.parametrize("name", BOUNDS)
 def test_numbers_of_every_type(name: str, kind):
     """One kind or another, but numbers: an array of objects is refused."""
     scores = (SCORES % 2).astype(kind)

@@ -46,8 +46,6 @@ def test_a_charge_that_is_too_low_is_refuted():
     assert set(row) >= KEYS
     assert row["refuted"]
     assert QUARTER.said == row["charged"] < row["measured"] <= row["proven"]
-    assert 0 < row["draws"]["sequential"] < 5_000
-    assert 0 < row["draws"]["clopper_pearson"] <= 20_000
     json.dumps(row, allow_nan=False)
     scores = row["scores"]
     assert sum(scores["absent"]) == pytest.approx(1, abs=1e-2)

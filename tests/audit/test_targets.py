@@ -17,7 +17,7 @@ NOISE = {
     "baselines/class-moments": image_releases.moments_settings,
     "baselines/random-features": image_releases.features_settings,
 }
-MANY_RUNS = [target for target in trained.TARGETS if target.independent]
+MANY_RUNS = [target for target in trained.TARGETS if target.bound is not one_run]
 CANARIES = [*RELEASES, *trained.TARGETS[:2]]
 LITTLE = pytest.mark.slow("random features that show more than is proven, or little")
 MISCOUNTED = pytest.mark.slow("random canaries of the target miscounted")

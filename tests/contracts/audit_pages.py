@@ -85,14 +85,3 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         f"{row['trials']:,}",
         f"{row['seconds']:.0f}",
     )
-
-
-def draws() -> str:
-    """After how many draws each refuted claim falls: the sequential test beside Clopper-Pearson."""
-    rows = []
-    for row in (one for one in refuted() if one["draws"] is not None):
-        said = row["charged"] if row["claimed"] is None else row["claimed"]
-        counts = (row["draws"][name] for name in ("sequential", "clopper_pearson"))
-        cells = ("not refuted" if n is None else f"{n:,}" for n in counts)
-        rows.append((f"`{row['target']}`", f"{said:.4g}", *cells))
-    return table("target | said | sequential test | Clopper-Pearson", rows)

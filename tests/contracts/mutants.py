@@ -554,11 +554,6 @@ many thresholds at the confidence of one
 @ audit/test_bounds.py::test_more_thresholds_cost_their_number
 -z = quantile((1 - confidence) / (2 * tried.size))
 +z = quantile((1 - confidence) / 2)
-== audit/sequential.py
-a bet that has seen its own round
-@ audit/test_sequential.py::test_equal_worlds_are_rarely_told_apart
--high, low = _learned(past, table)
-+high, low = _learned(new, table)
 == papers/targets/results.py
 repeated attacks that all draw the same
 @ audit/test_results.py::test_every_repetition_draws_scores_of_its_own

@@ -376,7 +376,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "findings": doc_parts.findings,
     },
     "docs/accountants.md": {"drawn": doc_parts.drawn},
-    "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
+    "docs/audits.md": {"audits": audit_pages.audits},
     "docs/utility.md": {
         "accuracies": doc_parts.accuracies,
         **{"other classifiers": doc_parts.other_classifiers, "gains": doc_parts.gains},

@@ -286,7 +286,6 @@ TARGETS = (
         "threshold; single passes are drawn, and 40 of them counted by the binomial distribution.",
         scores=partial(passes_seen, 0.5, 1),
         bound=Repeated(EPOCHS),
-        independent=False,
     ),
     shuffled(
         "shuffled-three-passes",

@@ -112,7 +112,6 @@ def _target(name: str, asked: Any, **rest: Any) -> Target:
         version="mechanism",
         proven=lambda: price(asked().ledger()),
         bound=one_run.one_run,
-        independent=False,
         assumes=(COINS,),
         **rest,
     )

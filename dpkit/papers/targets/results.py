@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.audit import bounds, sequential
 from dpkit.audit.scores import LowerBound, Scores
 from dpkit.common import checks, files, records
 from dpkit.papers.targets.target import Target
@@ -18,10 +17,6 @@ SHOWN = 0.002  # share of either world's scores that may lie beyond the histogra
 
 def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str, Any]:
     """Attack a target once: its stated, proven and measured epsilons, as JSON values.
-
-    Where trials are independent, a sample decides and an epsilon is said of the target, `draws` has
-    the number of pairs after which the sequential test refutes it, and the fewest with which
-    Clopper-Pearson does; None where they do not.
 
     Raises:
         ValueError: seed is no integer >= 0, confidence not in (0, 1), or the attack's scores are
@@ -47,7 +42,6 @@ def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str,
         "assumes": [*target.assumes, *bound.assumptions],
         "trials": bound.trials,
         "seconds": round(seconds, 2),
-        "draws": None if bound.confidence == 1 else _draws(target, scores, seed, confidence),
         "scores": _histogram(scores),
         "provenance": records.provenance(
             settings=settings(target),
@@ -133,21 +127,6 @@ def _bound(target: Target, scores: Scores, seed: int, confidence: float) -> Lowe
     if not bound.epsilon >= 0:
         raise ArithmeticError(f"{target.id}: the bound on epsilon is {bound.epsilon}")
     return bound
-
-
-def _draws(
-    target: Target, scores: Scores, seed: int, confidence: float
-) -> dict[str, int | None] | None:
-    """Draws a world after which each test refutes the stated epsilon."""
-    if target.said is None or not target.independent:
-        return None
-    asked: dict[str, Any] = {"epsilon": target.said, "delta": target.delta}
-    asked |= {"adjacency": target.adjacency, "confidence": confidence}
-    rng = np.random.default_rng([seed, 3])
-    return {
-        "sequential": sequential.refute(*scores, **asked).draws,
-        "clopper_pearson": bounds.fewest_draws(*scores, **asked, rng=rng),
-    }
 
 
 def _histogram(scores: Scores) -> dict[str, list[float]]:

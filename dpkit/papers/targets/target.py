@@ -52,7 +52,6 @@ class Target:
         bound: scores -> a lower bound.
         assumes: assumptions of the attack beside the bound's own.
         adjacency: of all the epsilons.
-        independent: whether trials are runs; False for parts of one, such as its canaries.
         settings: all else that was set, as JSON values.
         data: () -> data set name -> sha256, empty where no data are read.
         scale: "paper" where noise, sampling and steps are the paper's own, else "reduced".
@@ -75,7 +74,6 @@ class Target:
     bound: Bound = clopper_pearson
     assumes: tuple[str, ...] = ()
     adjacency: Adjacency = "add-remove"
-    independent: bool = True
     settings: dict[str, Any] = field(default_factory=dict)
     data: Callable[[], dict[str, str]] = dict
     scale: str = "reduced"

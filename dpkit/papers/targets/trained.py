@@ -126,7 +126,7 @@ def _target(name: str, run: TrainedRun, **rest: Any) -> Target:
     )
 
 
-_one_run = partial(_target, bound=one_run.one_run, independent=False, assumes=(COINS,))
+_one_run = partial(_target, bound=one_run.one_run, assumes=(COINS,))
 TARGETS = (
     _one_run(
         "dirac-canaries",
