@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import cross_entropy
 
 from dpkit.audit.one_run import apart
 from dpkit.audit.runs import log_ratios
@@ -27,10 +27,9 @@ from dpkit.privacy.mechanisms import Floats
 from dpkit.private.model import Private
 from dpkit.private.plan import Plan
 from dpkit.private.release import Released, itself, released
-from dpkit.training import clipped_sum, generator_on, per_example, seeded, update
+from dpkit.training import generator_on, per_example, seeded, update
 from dpkit.training.batches import batches
 
-HIDDEN = 256  # units of the layer in which random canaries lie
 STRENGTH = 1e6  # norm of a canary's gradient before it is clipped
 RATE = 0.5  # learning rate of SGD; canaries' gradients do not depend on the weights
 
@@ -93,44 +92,14 @@ class OwnWeights(nn.Module):
         ordinary = cross_entropy(self.classifier(pixels), labels, reduction="none")
         return torch.where(slots < self.own.num_embeddings - 1, linear, ordinary)
 
-    @property
-    def layer(self) -> Tensor:
-        """Where the canaries' directions lie."""
-        return self.own.weight
-
     def along(self, total: Tensor) -> Tensor:
-        """A tensor of the layer's shape along each canary's direction, (canaries,)."""
+        """A tensor of the own weights' shape along each canary's direction, (canaries,)."""
         return total.detach()[:-1, 0].double()
 
 
-class OwnDirections(nn.Module):
-    """A network of two layers, and the canaries' directions in the first one's weights."""
-
-    def __init__(self, classes: int, features: Tensor, units: Tensor) -> None:
-        super().__init__()
-        self.first = nn.Linear(features.shape[1], units.shape[1], bias=False)
-        self.second = nn.Linear(units.shape[1], classes)
-        self.features, self.units = features, units  # plain: no part of the network
-
-    def forward(self, pixels: Tensor, labels: Tensor, units: Tensor) -> Tensor:
-        hidden = self.first(pixels)
-        linear = STRENGTH * (hidden * units).sum(1)
-        ordinary = cross_entropy(self.second(hidden.relu()), labels, reduction="none")
-        return torch.where(units.any(1), linear, ordinary)
-
-    @property
-    def layer(self) -> Tensor:
-        """Where the canaries' directions lie."""
-        return self.first.weight
-
-    def along(self, total: Tensor) -> Tensor:
-        """A tensor of the layer's shape along each canary's direction, (canaries,)."""
-        return ((self.units @ total.detach()) * self.features).sum(1, dtype=torch.float64)
-
-
-def place(net: OwnWeights | OwnDirections, parameters: list[Tensor]) -> int:
-    """The place of the canaries' layer among the parameters."""
-    return next(i for i, parameter in enumerate(parameters) if parameter is net.layer)
+def place(net: OwnWeights, parameters: list[Tensor]) -> int:
+    """The place of the canaries' weights among the parameters."""
+    return next(i for i, parameter in enumerate(parameters) if parameter is net.own.weight)
 
 
 def dirac(
@@ -164,50 +133,31 @@ def dirac(
     """
     included, images = _included(rng, included), images or first_digits(1000)
     net, rows = _with_own_weights(rng, images, included)
-    asked = {"epsilon": epsilon, "delta": delta, "max_grad_norm": max_grad_norm}
-    return _trained(rng, net, rows, included, known=0, steps=steps, rate=rate, **asked)
-
-
-def random_directions(
-    rng: np.random.Generator,
-    included: ArrayLike,
-    *,
-    epsilon: float,
-    delta: float = 1e-5,
-    steps: int = 32,
-    rate: float = 0.8,
-    max_grad_norm: float = 1.0,
-    images: Images | None = None,
-) -> SeenReleases:
-    """Train once on canaries of random gradient directions in the first layer's weights.
-
-    Canary i has features a_i and a weight u_i on each hidden unit, both uniform on spheres; its
-    loss, 1e6 u_i' W a_i, has the gradient 1e6 v_i, v_i = u_i a_i'. Two directions have a product of
-    deviation 1 / sqrt(number of weights): canaries disturb each other by so little. The attacker
-    knows the ordinary records, and takes off what they are expected to release.
-
-    Args:
-        rng: draws directions, initial weights, batches and noise.
-        included: (canaries,) bool, of whom to train on; see `one_run.coins`.
-        epsilon: the budget of the run, in nats, under add-remove.
-        delta, steps, rate, max_grad_norm, images, and errors: as `dirac`.
-    """
-    included, images = _included(rng, included), images or first_digits(1000)
-    pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
-    features, units = (
-        normalize(torch.from_numpy(rng.standard_normal((included.size, width), np.float32)))
-        for width in (pixels.shape[1], HIDDEN)
+    # who is included is not public: all are declared
+    size = images.n + included.size
+    private = Private(
+        net,
+        torch.optim.SGD(net.parameters(), lr=RATE),
+        *rows,
+        epsilon=epsilon,
+        delta=delta,
+        max_grad_norm=max_grad_norm,
+        batch_size=round(checks.positive(rate=rate) * size),
+        public_size=size,
+        reproducible_seed=seed(rng),
+        steps=steps,
     )
-    chosen = torch.from_numpy(np.flatnonzero(included))
-    with seeded(seed(rng)):
-        net = OwnDirections(int(labels.max()) + 1, features, units)
-    rows = (
-        torch.cat([pixels, features[chosen]]),
-        torch.cat([labels, torch.zeros_like(chosen)]),
-        torch.cat([torch.zeros(images.n, HIDDEN), units[chosen]]),
-    )
-    asked = {"epsilon": epsilon, "delta": delta, "max_grad_norm": max_grad_norm}
-    return _trained(rng, net, rows, included, known=images.n, steps=steps, rate=rate, **asked)
+    plan = private.plan
+
+    def one(batch: Any) -> Tensor:
+        """One step's noised sum along the canaries, read off the weights around it."""
+        before = net.own.weight.detach().clone()
+        private.step(lambda *parts: net(*parts), *batch)
+        moved = before.double() - net.own.weight.detach()
+        return net.along(moved * (plan.batch_size / RATE))
+
+    sums = torch.stack([one(batch) for batch in private])
+    return SeenReleases(included, sums.numpy() / plan.max_grad_norm, plan)
 
 
 def final_scores(seen: SeenReleases) -> Scores:
@@ -292,50 +242,6 @@ def one_canary(
         return _log_ratios(sums, plan)
 
     return Scores(*(world(rows) for _, rows in worlds))
-
-
-def _trained(
-    rng: np.random.Generator,
-    net: OwnWeights | OwnDirections,
-    rows: tuple[Tensor, ...],
-    included: NDArray[np.bool_],
-    *,
-    known: int,
-    steps: int,
-    rate: float,
-    **asked: Any,
-) -> SeenReleases:
-    """Run `Private` with plain SGD, and read each release off the weights around it.
-
-    What the first `known` rows are expected to release is taken off.
-    """
-    rate = checks.positive(rate=rate)
-    # who is included is not public: all are declared
-    size = len(rows[0]) + int((~included).sum())
-    private = Private(
-        net,
-        torch.optim.SGD(net.parameters(), lr=RATE),
-        *rows,
-        batch_size=round(rate * size),
-        public_size=size,
-        reproducible_seed=seed(rng),
-        steps=steps,
-        **asked,
-    )
-    ordinary, plan = [part[:known] for part in rows], private.plan
-
-    def one(batch: Any) -> Tensor:
-        """One step's noised sum along the canaries, less what is expected of ordinary rows."""
-        before = net.layer.detach().clone()
-        known = clipped_sum(partial(per_example, net, itself), *ordinary, rule=plan.clipping)
-        of_layer = known.sums[place(net, known.parameters)]
-        private.step(lambda *parts: net(*parts), *batch)
-        total = (before.double() - net.layer.detach()) * (plan.batch_size / RATE)
-        total -= plan.batch_size / plan.public_size * of_layer
-        return net.along(total.to(before.dtype))
-
-    sums = torch.stack([one(batch) for batch in private])
-    return SeenReleases(included, sums.numpy() / plan.max_grad_norm, plan)
 
 
 def _with_own_weights(

@@ -77,13 +77,12 @@ GENERATOR = TrainedRun(8.0, 300, 0.1, 1200)
 SAMPLES = 2000  # generated
 
 
-def canaries_in_one_run(rng: np.random.Generator, trials: int, *, kind: str) -> Scores:
-    """Scores of twice as many canaries, "dirac" or "random_directions", in one `Private` run."""
+def canaries_in_one_run(rng: np.random.Generator, trials: int) -> Scores:
+    """Scores of twice as many canaries in one `Private` run."""
     from dpkit.audit.training import canaries
 
     included = one_run.coins(rng, 2 * trials)
-    seen = getattr(canaries, kind)(rng, included, **CANARIES.asked())
-    return canaries.release_scores(seen)
+    return canaries.release_scores(canaries.dirac(rng, included, **CANARIES.asked()))
 
 
 def one_canary(rng: np.random.Generator, trials: int) -> Scores:
@@ -134,18 +133,7 @@ TARGETS = (
         says="all releases of one run of Private, plain SGD on Poisson batches",
         where=PRIVATE,
         attack="sees every release; each canary's clipped gradient is C along a weight of its own",
-        scores=partial(canaries_in_one_run, kind="dirac"),
-        trials=5000,
-        settings={"canaries": 10_000},
-    ),
-    _one_run(
-        "random-canaries",
-        CANARIES,
-        says="all releases of one run of Private, plain SGD on Poisson batches",
-        where=PRIVATE,
-        attack="sees every release and knows ordinary records; each canary's clipped gradient is C "
-        "in a random direction of the first layer",
-        scores=partial(canaries_in_one_run, kind="random_directions"),
+        scores=canaries_in_one_run,
         trials=5000,
         settings={"canaries": 10_000},
     ),
