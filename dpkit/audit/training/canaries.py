@@ -7,9 +7,9 @@ drawn into. Steinke, Nasr, Jagielski 2023 take many canaries for one run; Nasr e
 those along one coordinate Dirac canaries.
 """
 
-from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from dpkit.datasets import Images, digits
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.model import Private
 from dpkit.private.plan import Plan
-from dpkit.private.release import Released, itself, released
+from dpkit.private.release import itself, released
 from dpkit.training import generator_on, per_example, seeded, update
 from dpkit.training.batches import batches
 
@@ -95,11 +95,6 @@ class OwnWeights(nn.Module):
     def along(self, total: Tensor) -> Tensor:
         """A tensor of the own weights' shape along each canary's direction, (canaries,)."""
         return total.detach()[:-1, 0].double()
-
-
-def place(net: OwnWeights, parameters: list[Tensor]) -> int:
-    """The place of the canaries' weights among the parameters."""
-    return next(i for i, parameter in enumerate(parameters) if parameter is net.own.weight)
 
 
 def dirac(
@@ -174,38 +169,6 @@ def release_scores(seen: SeenReleases) -> Scores:
     return apart(_log_ratios(seen.sums, seen.plan), seen.included)
 
 
-def dp_sgd(
-    losses: nn.Module,
-    rows: tuple[Tensor, ...],
-    *,
-    start: Mapping[str, Tensor],
-    plan: Plan,
-    learning_rate: float,
-    rng: torch.Generator,
-) -> Iterator[Released]:
-    """Train once from `start`, as `Private`: Poisson batches, one release each, plain SGD.
-
-    Yields each step's release, when its update is made.
-
-    Args:
-        losses: a network from rows to their losses, (batch,); trained in place.
-        rows: the records of this run's world, each tensor with the record first.
-        start: initial weights, as `state_dict` gives them.
-        plan: steps, sampling, clipping and noise.
-        learning_rate: of SGD, along noised means.
-        rng: of batches and noise.
-    """
-    losses.load_state_dict(start)
-    optimizer = torch.optim.SGD(losses.parameters(), lr=learning_rate)
-    draws = batches(plan.sampling, size=len(rows[0]), public_size=plan.public_size, rng=rng)
-    for _ in range(plan.steps):
-        chosen = next(draws)
-        batch = (part[chosen] for part in rows)
-        found = released(partial(per_example, losses, itself), *batch, plan=plan, rng=rng)
-        update(optimizer, found.parameters, found.means)
-        yield found
-
-
 def one_canary(
     rng: np.random.Generator, trials: int, *, plan: Plan, images: Images | None = None
 ) -> Scores:
@@ -229,13 +192,21 @@ def one_canary(
     worlds = [_with_own_weights(rng, images, np.array([present])) for present in (False, True)]
     net = worlds[0][0]
     noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
-    train = partial(
-        dp_sgd, net, start=deepcopy(net.state_dict()), plan=plan, learning_rate=RATE, rng=noise
-    )
+    start, public_size = deepcopy(net.state_dict()), plan.public_size
 
     def one(rows: tuple[Tensor, ...]) -> Floats:
-        means = [found.means[place(net, found.parameters)] for found in train(rows)]
-        return torch.cat([net.along(mean) for mean in means]).numpy() * plan.batch_size
+        """One run's noised sums along the canary: Poisson batches, a release each, plain SGD."""
+        net.load_state_dict(start)
+        optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
+        draws = batches(plan.sampling, size=len(rows[0]), public_size=public_size, rng=noise)
+        seen = []
+        for chosen in islice(draws, plan.steps):
+            batch = (part[chosen] for part in rows)
+            found = released(partial(per_example, net, itself), *batch, plan=plan, rng=noise)
+            update(optimizer, found.parameters, found.means)
+            own = next(i for i, p in enumerate(found.parameters) if p is net.own.weight)
+            seen.append(net.along(found.means[own]))
+        return torch.cat(seen).numpy() * plan.batch_size
 
     def world(rows: tuple[Tensor, ...]) -> Floats:
         sums = np.stack([one(rows) for _ in range(trials)], axis=1) / plan.max_grad_norm

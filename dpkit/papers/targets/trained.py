@@ -1,8 +1,7 @@
 """The kit's own training as targets: `Private`, its step, and `PrivateGan`.
 
 All of it is private as proven: no attack may find more. They measure the part of a proven epsilon
-that an attacker can show: much by canaries and by chosen initial weights, next to nothing from a
-generator of ordinary records.
+that an attacker can show: much by canaries, next to nothing from a generator of ordinary records.
 """
 
 from dataclasses import dataclass
@@ -72,7 +71,6 @@ class TrainedRun:
 # 1,000 records beside the canaries
 CANARIES = TrainedRun(8.0, 32, 0.8, 1000 + 10_000)
 ALONE = TrainedRun(8.0, 4, 1.0, 101)
-WEIGHTS = TrainedRun(10.0, 4, 1.0, 1000)
 GENERATOR = TrainedRun(8.0, 300, 0.1, 1200)
 SAMPLES = 2000  # generated
 
@@ -90,14 +88,6 @@ def one_canary(rng: np.random.Generator, trials: int) -> Scores:
     from dpkit.audit.training import canaries
 
     return canaries.one_canary(rng, trials, plan=ALONE.plan())
-
-
-def worst_case_initial_weights(rng: np.random.Generator, trials: int) -> Scores:
-    """Scores of as many runs in each world, from the same initial weights."""
-    from dpkit.audit.training import initial_weights
-
-    case = initial_weights.blank_target(rng, records=WEIGHTS.records)
-    return initial_weights.final_losses(rng, trials, case=case, plan=WEIGHTS.plan())
 
 
 def generator_critic(rng: np.random.Generator, trials: int) -> Scores:
@@ -145,17 +135,6 @@ TARGETS = (
         attack="sees every release of many runs; the one canary's clipped gradient is C along a "
         "weight of its own",
         scores=one_canary,
-        trials=1000,
-        bound=bounds.gaussian,
-    ),
-    _target(
-        "worst-case-initial-weights",
-        WEIGHTS,
-        says="the final weights of logistic regression by Private's step, on full batches",
-        where=STEP,
-        attack="chooses the initial weights, and sees a blank image's loss under the final ones "
-        "(Annamalai, De Cristofaro 2024)",
-        scores=worst_case_initial_weights,
         trials=1000,
         bound=bounds.gaussian,
     ),
