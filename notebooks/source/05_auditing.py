@@ -369,10 +369,9 @@ from dpkit.papers.commands.audit import table
 table(*(f"{paper.NAME}/{version}" for paper in PAPERS for version in ("published", "repaired")))
 
 # %% [markdown]
-# "No finite epsilon" is the case of section 6. `python -m dpkit audit list` has all 48 targets: single
-# slips, ways to draw batches, attacks on training and on generators. Two attacks on generators teach modesty.
-# One compares samples with a record, one even asks the critic, and both measure next to nothing at a proven
-# epsilon of 8. That does not mean that nothing leaks; it means that these attacks are blind.
+# "No finite epsilon" is the case of section 6. `python -m dpkit audit list` has all 46 targets: single
+# slips, ways to draw batches, releases of image data, and the kit's own training. Its two attacks are section 5's
+# many canaries in one run, and one canary in each of many short runs:
 
 # %%
 table("training")
@@ -380,7 +379,7 @@ table("training")
 # %% [markdown]
 # Look at `one-canary`: more is measured than is proven. Has the proof failed? No: each bound holds with 95 %
 # confidence, so up to one in twenty may be too high where the attack is the best possible. This is one of
-# 48, each drawn with the first seed. If the margin is this small, repeat the attack with a new seed.
+# 46, each drawn with the first seed. If the margin is this small, repeat the attack with a new seed.
 
 # %% [markdown]
 # ## Your turn

@@ -46,24 +46,6 @@ def first_digits(count: int) -> Images:
     return images._replace(pixels=images.pixels[:count], labels=images.labels[:count])
 
 
-def mixed(
-    rng: np.random.Generator, images: Images | None, *, records: int
-) -> tuple[Tensor, Tensor]:
-    """Features (images, pixels) and labels in random order, of all digits where images is None.
-
-    Raises:
-        ValueError: there are not more images than records.
-    """
-    check_rng(rng)
-    splits = [digits(), digits(split="test")] if images is None else [images]
-    features = np.concatenate([one.flat() for one in splits])
-    labels = np.concatenate([one.labels for one in splits])
-    if not records < len(labels):
-        raise ValueError(f"records must be below the {len(labels)} images, got {records}")
-    order = rng.permutation(len(labels))
-    return torch.from_numpy(features[order]), torch.from_numpy(labels[order])
-
-
 class SeenReleases(NamedTuple):
     """One run's releases along its canaries.
 
