@@ -126,12 +126,19 @@ def _gan(
     images: "Images", folders: Sequence[str], *, labels: bool, **settings: Any
 ) -> "PrivateGan":
     """A GAN with default networks for such images, of as many classes as folders at least."""
-    from dpkit.private.gan import PrivateGan, initial_weights
+    import torch
+
+    from dpkit.private.gan import PrivateGan
     from dpkit.private.image_networks import image_networks
+    from dpkit.training import generator_on
+    from dpkit.training.device import seeded
 
     classes = max(len(folders), int(images.labels.max()) + 1) if labels else 1
     shown = classes if classes > 1 else None
-    with initial_weights(settings["reproducible_seed"]):
+    rng = generator_on(
+        torch.device("cpu"), reproducible_seed=settings["reproducible_seed"], stream="weights"
+    )
+    with seeded(int(torch.randint(2**63 - 1, (), generator=rng))):
         networks = image_networks(images.pixels.shape[1:], classes=shown, latent_size=64)
     return PrivateGan(*networks, classes=shown, **settings)
 

@@ -1,14 +1,11 @@
 """A GAN of your own networks, trained privately: fit, sample, save."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
@@ -39,7 +36,7 @@ from dpkit.private.plan import Plan, gan_settings, latent_shape
 from dpkit.synthesizers.records import wanted_labels
 from dpkit.training import Checkpoints, Record, device_named, generator_on, train
 from dpkit.training.checkpoint.ledger import read_charged
-from dpkit.training.device import floats, seeded
+from dpkit.training.device import floats
 from dpkit.training.gradients.independence import Watched, extents
 
 AT_ONCE = 1024  # samples made together
@@ -50,7 +47,6 @@ COLUMNS = {  # of the table of curves -> of a record
     "generator_loss": "generator_loss",
     "clipped": "clipped",
 }
-LATENT, HIDDEN, SLOPE = 64, 256, 0.2  # of a table's networks
 
 
 class PrivateGan(BaseEstimator):
@@ -353,70 +349,3 @@ def watched(records: Iterable[Record], *, steps: int, bar: bool) -> Iterator[Rec
         for record in records:
             progress.update(record.step + 1 - progress.n)
             yield record
-
-
-class Shares(nn.Module):
-    """Numbers (batch, width) as probabilities: a softmax over each column's categories."""
-
-    def __init__(self, sizes: tuple[int, ...]) -> None:
-        super().__init__()
-        self.sizes = sizes
-
-    def forward(self, numbers: Tensor) -> Tensor:
-        """Probabilities, (batch, width)."""
-        return torch.cat([part.softmax(1) for part in numbers.split(self.sizes, 1)], 1)
-
-
-@dataclass(frozen=True, eq=False)
-class TableGan:  # the other method of `PrivateTable`
-    """A released generator, and what its training released; neither critic nor curves."""
-
-    generator: nn.Module
-    sizes: tuple[int, ...]
-    plan: Plan
-
-    def sample(self, n: int, *, rng: np.random.Generator) -> np.ndarray:
-        """`n` rows of codes, int64 (n, columns), each category drawn by its probability."""
-        latents = rng.standard_normal((n, LATENT), dtype=np.float32)
-        with torch.no_grad():
-            shares = self.generator(torch.from_numpy(latents)).double().numpy()
-        parts = np.split(shares, np.cumsum(self.sizes)[:-1], axis=1)
-        below = [np.cumsum(part, axis=1)[:, :-1] for part in parts]
-        return np.stack([(rng.random((n, 1)) >= limits).sum(1) for limits in below], axis=1)
-
-
-def initial_weights(reproducible_seed: int | None) -> AbstractContextManager[None]:
-    """Seed the networks made inside, by a stream of the seed or the system's entropy."""
-    rng = generator_on(
-        torch.device("cpu"), reproducible_seed=reproducible_seed, stream="weights"
-    )
-    return seeded(int(torch.randint(2**63 - 1, (), generator=rng)))
-
-
-def fit_rows(
-    rows: np.ndarray,
-    *,
-    sizes: tuple[int, ...],
-    steps: int,
-    budget: Budget | None = None,
-    **settings: Any,
-) -> TableGan:
-    """Train a generator of one-hot rows, float32 (records, sum of sizes), for `PrivateTable`.
-
-    Arguments, `settings` among them, and errors are those of `PrivateGan` and its fit.
-    """
-    width = sum(sizes)
-    with initial_weights(settings.get("reproducible_seed")):
-        generator = nn.Sequential(
-            nn.Linear(LATENT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, width), Shares(sizes)
-        )
-        critic = nn.Sequential(
-            nn.Linear(width, HIDDEN),
-            nn.LeakyReLU(SLOPE),
-            nn.Linear(HIDDEN, HIDDEN),
-            nn.LeakyReLU(SLOPE),
-            nn.Linear(HIDDEN, 1),
-        )
-    gan = PrivateGan(generator, critic, latent_size=LATENT, **settings)
-    gan.fit(torch.from_numpy(rows), steps=steps, budget=budget)
-    return TableGan(gan.generator_.cpu(), sizes, gan.plan_)

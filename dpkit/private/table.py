@@ -4,7 +4,6 @@ What a column may hold is public, never read off the records.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from dpkit.datasets.encoding import (
     normal,
     refuse,
 )
-from dpkit.privacy import Guarantee, Release, pld
+from dpkit.privacy import Guarantee, pld
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.plan import size_of
 from dpkit.private.statement import ALL_RECORDS, Priced, generator
@@ -179,7 +178,7 @@ class Schema:
 
 
 class PrivateTable(Priced):
-    """A synthesizer for tables: noisy counts of all pairs of columns, or a private GAN.
+    """A synthesizer for tables by noisy counts of all pairs of columns.
 
         from dpkit import PrivateTable, datasets
 
@@ -187,11 +186,11 @@ class PrivateTable(Priced):
         table = PrivateTable(columns, epsilon=1).fit(datasets.census()[list(columns)])
         table.sample(1000)
 
-    By "marginals", as `dpkit.synthesizers.marginals` says, every column depends on a target. Name
-    what is to be predicted: at epsilon 1, classifiers of income that are trained on the census's
-    rows reach an AUC of 0.88 with that target and 0.82 without one.
+    As `dpkit.synthesizers.marginals` says, every column depends on a target. Name what is to be
+    predicted: at epsilon 1, classifiers of income that are trained on the census's rows reach an
+    AUC of 0.88 with that target and 0.82 without one.
 
-    It needs no torch, and comes closer to the census than "gan", a `PrivateGan` of one-hot rows: at
+    It needs no torch, and comes closer to the census than a `PrivateGan` of one-hot rows: at
     epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).
 
     Another `fit` costs epsilon again. The fitted object may be released where no seed was given.
@@ -199,7 +198,7 @@ class PrivateTable(Priced):
     Attributes:
         model_: what was released.
         guarantee_: its price.
-        target_: of marginals, the name of the target, given or chosen.
+        target_: the name of the target, given or chosen.
 
     Args:
         columns: what each column may hold, which is public: for its name a list of categories,
@@ -207,12 +206,10 @@ class PrivateTable(Priced):
             (low, high, None), cells may be missing. Or a `TableEncoder` such as
             `dpkit.datasets.ADULT_8`. More: `dpkit.private.table.Schema`.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
-        method: "marginals" or "gan".
-        target: of marginals, its column's name; where it is None, the one that tells most of the
-            others by the noisy counts, which costs no privacy (`target_`).
-        steps, batch_size: of a GAN.
+        target: its column's name; where it is None, the one that tells most of the others by the
+            noisy counts, which costs no privacy (`target_`).
         public_size: declared number of records, as `Private`.
-        reproducible_seed: of noise and a GAN's first weights, as `Private`: keep it secret.
+        reproducible_seed: of the noise, as `Private`: keep it secret.
 
     Raises:
         TypeError, ValueError: columns that do not say what they hold, or make no table.
@@ -226,24 +223,18 @@ class PrivateTable(Priced):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-5,
-        method: str = "marginals",
         target: str | None = None,
-        steps: int = 1000,
-        batch_size: int = 128,
         public_size: int | None = None,
         reproducible_seed: int | None = None,
     ) -> None:
         Schema(columns)  # refused here, and again by `fit`
         self.model_: Any
         self.guarantee_: Guarantee
-        self.target_: str | None
+        self.target_: str
         self.columns = columns
         self.epsilon = epsilon
         self.delta = delta
-        self.method = method
         self.target = target
-        self.steps = steps
-        self.batch_size = batch_size
         self.public_size = public_size
         self.reproducible_seed = reproducible_seed
 
@@ -252,8 +243,8 @@ class PrivateTable(Priced):
 
         Args:
             frame: a row for each record.
-            budget: adds up the runs on this frame, whatever their bins and method (see `Budget`,
-                whose `data` names it where runs take other columns of it).
+            budget: adds up the runs on this frame, whatever their bins (see `Budget`, whose `data`
+                names it where runs take other columns of it).
 
         Raises:
             TypeError: frame is no data frame.
@@ -262,28 +253,9 @@ class PrivateTable(Priced):
             OverBudget: the run would exceed the budget; nothing was charged then.
         """
         check_budget(budget)
-        checks.one_of(("marginals", "gan"), method=self.method)
         schema = Schema(self.columns)
-        fitted, sampling = (
-            (self._marginals, ALL_RECORDS)
-            if self.method == "marginals"
-            else (self._gan, "Poisson")
-        )
         codes = schema.codes(frame)
-        own = budget and replace(
-            budget, path=budget.file, data=budget.data or _checksum(frame)
-        )
-        self.model_, ledger = fitted(schema, codes, own)
-        self.guarantee_ = pld.epsilon(ledger, delta=self.delta)
-        self._priced(ledger, self.guarantee_, sampling, len(frame))
-        self._schema = schema
-        return self
-
-    def _marginals(
-        self, schema: Schema, codes: np.ndarray, budget: Budget | None
-    ) -> tuple[Any, list[Release]]:
-        names, sizes = schema.encoder.names, schema.sizes
-        target = None
+        names, sizes, target = schema.encoder.names, schema.sizes, None
         if self.target is not None:
             checks.one_of(names, target=self.target)
             target = names.index(self.target)
@@ -294,34 +266,16 @@ class PrivateTable(Priced):
         )
         size = size_of(len(codes), public_size=self.public_size, delta=self.delta)
         rng = generator(self.reproducible_seed, stream=0)
+        ledger = settings.ledger()
+        guarantee = pld.epsilon(ledger, delta=self.delta)
         if budget is not None:
-            budget.reserve(
-                settings.ledger(), data=str(budget.data), seed=self.reproducible_seed
-            )
-        model = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
-        self.target_ = names[model.columns[0].column]
-        return model, settings.ledger()
-
-    def _gan(
-        self, schema: Schema, codes: np.ndarray, budget: Budget | None
-    ) -> tuple[Any, list[Release]]:
-        from dpkit.private.gan import fit_rows
-
-        self.target_ = None
-        if self.target is not None:
-            raise ValueError('a GAN has no target: leave it out, or take method="marginals"')
-        model = fit_rows(
-            schema.encoder.one_hot(codes),
-            sizes=schema.sizes,
-            steps=self.steps,
-            budget=budget,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            batch_size=self.batch_size,
-            public_size=self.public_size,
-            reproducible_seed=self.reproducible_seed,
-        )
-        return model, model.plan.ledger()
+            data = budget.data or _checksum(frame)
+            budget.reserve(ledger, data=data, seed=self.reproducible_seed)
+        self.model_ = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
+        self.guarantee_, self.target_ = guarantee, names[self.model_.columns[0].column]
+        self._priced(ledger, guarantee, ALL_RECORDS, len(frame))
+        self._schema = schema
+        return self
 
     def sample(self, n: int, *, reproducible_seed: int | None = None) -> "pd.DataFrame":
         """Draw `n` synthetic rows, which costs nothing; numbers are uniform within their bins.

@@ -223,25 +223,12 @@ test_other_bad_arguments_are_refused = refused(
 )
 
 
-@pytest.mark.torch
-def test_a_gan_in_place_of_counts():
-    table = PrivateTable(COLUMNS, method="gan", steps=10, batch_size=20).fit(made_up())
-    rows = table.sample(100)
-    assert rows.age.between(18, 97).all()
-    assert table.guarantee().epsilon <= 1
-    assert "10 steps with noise multiplier" in table.statement()
-    assert "sampling used: Poisson" in table.statement()
-    assert not hasattr(table.model_, "curves_")
-
-
-@pytest.mark.torch
-def test_a_budget_adds_up_fits_of_one_frame_by_any_method_and_bins(tmp_path):
+def test_a_budget_adds_up_fits_of_one_frame_by_any_bins(tmp_path):
     frame, budget = made_up(), Budget(tmp_path / "budget.json", epsilon=3, delta=1e-5)
     shares = [0.0]
     wider = COLUMNS | {"rate": (0.0, 1.0, 2)}
-    for columns, method in ((COLUMNS, "marginals"), (COLUMNS, "gan"), (wider, "marginals")):
-        table = PrivateTable(columns, method=method, epsilon=0.5, steps=3, batch_size=20)
-        table.fit(frame, budget=budget)
+    for columns in (COLUMNS, COLUMNS, wider):
+        PrivateTable(columns, epsilon=0.5).fit(frame, budget=budget)
         shares.append(budget.share_spent())
     assert 0 < shares[1] < shares[2] < shares[3] < 1
     with pytest.raises(OverBudget, match="take a smaller epsilon"):
@@ -253,31 +240,3 @@ def test_a_budget_adds_up_fits_of_one_frame_by_any_method_and_bins(tmp_path):
     for columns in (COLUMNS, {name: COLUMNS[name] for name in ("age", "paid")}):
         PrivateTable(columns, epsilon=0.5).fit(frame[list(columns)], budget=named)
     assert len(json.loads(named.path.read_text())["runs"]) == 2
-
-
-@pytest.mark.torch
-@pytest.mark.slow("a table's GAN that trains, is priced and samples, and learns nothing")
-def test_a_gan_learns_what_is_frequent():
-    """With little noise, nearly all rows made are like nearly all of the data.
-
-    Shares nearer to one half would be learnt less surely: at 0.8 a GAN was seen to make 0.4, and
-    with the same seed another share on another processor. Here 40 seeds gave 0.998 at least.
-    """
-    data = pd.DataFrame({"a": ["x"] * 297 + ["y"] * 3, "b": ["u"] * 3 + ["v"] * 297})
-    schema = {"a": ["x", "y"], "b": ["u", "v"]}
-    settings = {"epsilon": 1000, "steps": 100, "batch_size": 64, "reproducible_seed": 0}
-    table = PrivateTable(schema, method="gan", **settings).fit(data)
-    rows = table.sample(500, reproducible_seed=0)
-    assert (rows.a == "x").mean() > 0.9
-    assert (rows.b == "v").mean() > 0.9
-
-
-test_bad_arguments_of_a_gan_are_refused = pytest.mark.torch(
-    refused(
-        ({"method": "magic"}, "method must be one of marginals, gan"),
-        ({"target": "paid"}, "a GAN has no target"),
-        ({"batch_size": 500}, "batch_size must be at most the 400 records"),
-        ({"steps": 0}, "steps must be an integer >= 1"),
-        call=lambda changes: PrivateTable(COLUMNS, **{"method": "gan"} | changes).fit(made_up()),
-    )
-)
