@@ -25,8 +25,7 @@ from dpkit.papers.adadp.levels import TEN_EPOCHS, at_level
 from dpkit.papers.adadp.recomputed import EXAMPLE_NOISE, EXAMPLE_RATE, EXAMPLE_STEPS
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, AdadpSettings, proven
 from dpkit.papers.targets.target import ALIKE, CERTAIN, RATIOS, Target, price
-from dpkit.privacy import NoGuarantee, Release, WithoutReplacementGaussian
-from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy import Floats, NoGuarantee, Release, WithoutReplacementGaussian
 from dpkit.privacy.sampling import FixedSizeBatches
 
 # Coordinates: of all other records, the record's, and no one's

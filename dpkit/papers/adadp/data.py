@@ -294,6 +294,4 @@ def _tensor(rows: np.ndarray) -> Tensor:
 
 
 def _checksums(train: Images, test: Images) -> dict[str, str]:
-    return {
-        f"{one.name} {what}": one.checksum for one, what in ((train, "train"), (test, "test"))
-    }
+    return {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}

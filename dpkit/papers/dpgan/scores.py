@@ -100,10 +100,7 @@ def material(records: str) -> Material:
         labels,
         _tensor(test),
         torch.from_numpy(test.labels),
-        {
-            f"{one.name} {what}": one.checksum
-            for one, what in ((train, "train"), (test, "test"))
-        },
+        {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))},
     )
 
 

@@ -206,9 +206,7 @@ def generator_moves(*, iterations: int) -> Measured:
     """
     from dpkit.papers.dpgan.algorithm import new_gan, step_of
     from dpkit.papers.dpgan.scores import material
-    from dpkit.training.device import generator_on
-    from dpkit.training.loop import train
-    from dpkit.training.types import Data
+    from dpkit.training import Data, generator_on, train
 
     real = material("digits")
     values = {}

@@ -75,18 +75,9 @@ def of_step(
     trials: int,
 ) -> Scores:
     """A statistic of the settings' own first step, without and with the record."""
-    worlds = (
-        white_box.statistics(
-            algorithm.step_of(settings),
-            partial(worst_case, settings),
-            batch,
-            settings=settings,
-            of=of,
-            rng=rng,
-            trials=trials,
-        )
-        for batch in batches(settings)
-    )
+    step, new = algorithm.step_of(settings), partial(worst_case, settings)
+    more: Any = {"settings": settings, "of": of, "rng": rng, "trials": trials}
+    worlds = (white_box.statistics(step, new, one, **more) for one in batches(settings))
     return Scores(*worlds)
 
 
@@ -126,16 +117,10 @@ def repaired_shift() -> float:
     labels = torch.arange(8) % REPAIRED.classes
     images = torch.full((8, REPAIRED.features), -1.0)
     images[-1, ::2] = 1.0
-    absent, present = (
-        white_box.once(
-            algorithm.repaired_step,
-            partial(algorithm.new_gan, REPAIRED, seed=SEED, device=torch.device("cpu")),
-            white_box.Batch(images[:size], labels[:size]),
-            settings=REPAIRED,
-        )
-        for size in (7, 8)
-    )
-    return white_box.shift(absent, present)
+    new = partial(algorithm.new_gan, REPAIRED, seed=SEED, device=torch.device("cpu"))
+    seen = partial(white_box.once, algorithm.repaired_step, new, settings=REPAIRED)
+    worlds = (seen(white_box.Batch(images[:size], labels[:size])) for size in (7, 8))
+    return white_box.shift(*worlds)
 
 
 def whole_repaired_run(rng: np.random.Generator, trials: int) -> Scores:

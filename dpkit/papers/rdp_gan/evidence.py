@@ -129,7 +129,6 @@ def _without_noise(settings: RdpGanSettings) -> RdpGanSettings:
 
 
 def _digits() -> tuple[Data, dict[str, str]]:
-
     images = digits()
     features = 2 * torch.from_numpy(images.flat()) - 1
     data = Data(features, torch.from_numpy(images.labels), images.n)
@@ -140,7 +139,6 @@ def _states(
     settings: RdpGanSettings, data: Data, steps: int
 ) -> Iterator[tuple[Gan, Batch, int, torch.Generator]]:
     """The networks before each of `steps` steps (the caller's), and their batches."""
-
     rng = generator_on(data.features.device, reproducible_seed=SEED)
     gan = algorithm.new_gan(settings, seed=SEED, device=data.features.device)
     size = len(data.features)

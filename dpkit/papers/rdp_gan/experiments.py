@@ -276,12 +276,9 @@ def plan_runs(
     """
     made = partial(judged, records=records, scale=scale, device=device, progress=progress)
     printed = tuple(PRINTED_ITERATIONS[records].values())
-    alone = {
-        key: _sized(settings, scale) for key, settings in PUBLISHED.items()
-    }  # a GAN a digit
-    alone["code-loss-value"] = (
-        CODE[records] if scale == "paper" else _sized(CODE[records], scale)
-    )
+    alone = {key: _sized(one, scale) for key, one in PUBLISHED.items()}  # a GAN a digit
+    code = CODE[records]
+    alone["code-loss-value"] = code if scale == "paper" else _sized(code, scale)
     dcgan = _sized(DCGAN, scale)
     if records == "digits":
         alone["dcgan-digit-loss-value"] = dcgan

@@ -136,11 +136,8 @@ def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> Rows:
     "trained_on_generated", and, of digits, "spread". Parts are those of "table_4" or "table_5".
     """
     printed = PRINTED["accuracy"][records] if score == "accuracy" else {}
-    iterations = {
-        "none": GENERATOR_STEPS,
-        "constant": GENERATOR_STEPS,
-        **PRINTED_ITERATIONS[records],
-    }
+    iterations = dict.fromkeys(("none", "constant"), GENERATOR_STEPS)
+    iterations |= PRINTED_ITERATIONS[records]
     paper = {"row": "paper", "epsilon": "0.5 (claimed)", **printed}
     rows = [paper | {f"{c}_iterations": n for c, n in iterations.items()}]
     published: dict[str, Any] = {"row": READINGS["loss-value"], "epsilon": "none"}

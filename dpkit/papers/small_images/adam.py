@@ -140,12 +140,8 @@ class Comparison:
 
     def means(self, max_grad_norm: float) -> Floats:
         """The released mean gradients, (steps, dims)."""
-        return np.stack(
-            [
-                released(batch, max_grad_norm=max_grad_norm, noise_multiplier=0.5)
-                for batch in self.batches
-            ]
-        )
+        how = {"max_grad_norm": max_grad_norm, "noise_multiplier": 0.5}
+        return np.stack([released(batch, **how) for batch in self.batches])
 
     def difference(self, first: float, second: float, *, eps: float) -> float:
         """The largest relative difference of a step between two clip norms."""
