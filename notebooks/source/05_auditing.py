@@ -260,7 +260,7 @@ worlds(right, axis, "Each gradient clipped: the canary hides behind the noise. O
 # the canary move a clipped mean?
 
 # %% tags=["fragment", "lab2"]
-from dpkit.privacy.wrong_clipping import ClippedAfterMean
+from dpkit.papers.small_images.prior_work import ClippedAfterMean
 
 slip = ClippedAfterMean(max_grad_norm=C, batch_size=batch)
 

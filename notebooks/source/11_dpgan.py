@@ -754,7 +754,7 @@ plots.picture(drawn, "One record moves every group at once, and noise a quarter 
 #     scale = min(1, c[group] / norm(this tensor))                 # as published
 
 # %%
-from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
+from dpkit.papers.dpgan.grouping import TensorsClippedAtGroupBound
 
 five = tree[5]  # section 3's groups
 merged = group_bounds(bounds, five)

@@ -102,7 +102,7 @@ for rule in (as_it_was, as_it_should_be):
 
 # %%
 from dpkit.course.explorers.claims_wall import card
-from dpkit.privacy.wrong_clipping import ClippedAfterMean
+from dpkit.papers.small_images.prior_work import ClippedAfterMean
 
 slip = ClippedAfterMean(max_grad_norm=1.0, batch_size=100)
 print(f"moved by at most {slip.sensitivity('add-remove'):g} C, charged for C / 100")
@@ -338,7 +338,7 @@ card("rdp_gan/loss-noise-changes-nothing")
 # on the sum was divided by $\sqrt{64}$. Measured rather than derived:
 
 # %%
-from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch
+from dpkit.papers.dpgan.settings import NoiseOverSqrtBatch
 
 rule = NoiseOverSqrtBatch(max_grad_norm=1.0, batch_size=64)
 added = rule.noise_std(1.0) * rng.standard_normal(200_000)

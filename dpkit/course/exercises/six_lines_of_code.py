@@ -3,14 +3,10 @@
 from collections.abc import Callable
 
 from dpkit.course.exercises.sheet import Sheet
-from dpkit.papers.small_images.prior_work import Xie
+from dpkit.papers.dpgan.settings import NoiseOverSqrtBatch
+from dpkit.papers.small_images.prior_work import ClippedAfterMean, Xie
 from dpkit.privacy import Guarantee, calibrate, pld, rdp
 from dpkit.privacy.clipping import PerTensorClipping
-from dpkit.privacy.wrong_clipping import (
-    ClippedAfterMean,
-    NoiseOverSqrtBatch,
-    actual_noise_multiplier,
-)
 
 sheet = Sheet("04_six_lines_of_code")
 
@@ -58,7 +54,7 @@ def noise_left() -> float:
 
     Which noise multiplier is left at batches of 256, on one device?
     """
-    return actual_noise_multiplier(NoiseOverSqrtBatch(1.0, 256), 1.0)
+    return NoiseOverSqrtBatch(1.0, 256).noise_std(1.0)  # on a sum that a record moves by 1
 
 
 @sheet.number(
@@ -95,7 +91,7 @@ def beaulieu_noise() -> float:
 
     Which noise multiplier would have made that true, for batches of one?
     """
-    return 1 / actual_noise_multiplier(ClippedAfterMean(1.0, 1), 1.0)
+    return ClippedAfterMean(1.0, 1).sensitivity("add-remove")  # where 1 was charged
 
 
 loader = sheet.choice(

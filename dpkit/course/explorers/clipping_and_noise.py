@@ -20,9 +20,9 @@ from dpkit.course.explorers.controls import (
     whole,
 )
 from dpkit.course.explorers.explorer import Explorer, Result
+from dpkit.papers.small_images.prior_work import ClippedAfterMean
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
-from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier
 
 WRONG = "after the mean (wrong)"
 RULES = ("flat", "per coordinate", "per group", WRONG)
@@ -207,19 +207,20 @@ def _after_mean(
     wrong = ClippedAfterMean(bound, len(cloud))
     means = cloud.sum(0) / len(cloud), (cloud.sum(0) + record[0]) / len(cloud)
     without, moved = (wrong.clip([mean])[0] for mean in means)
+    noise_std = wrong.noise_std(noise_multiplier)
     return {
         "after": cloud,
         "record_after": record[0],
         "without": without,
         "with": moved,
         "means": means,
-        "noise_std": wrong.noise_std(noise_multiplier),
+        "noise_std": noise_std,
         "clipped": 0.0,
         "sensitivity": (
             wrong.claimed_sensitivity("add-remove"),
             wrong.sensitivity("add-remove"),
         ),
-        "multipliers": (noise_multiplier, actual_noise_multiplier(wrong, noise_multiplier)),
+        "multipliers": (noise_multiplier, noise_std / wrong.sensitivity("add-remove")),
     }
 
 

@@ -21,11 +21,10 @@ from typing import Any, TypedDict, Unpack
 import torch
 from torch import Tensor, nn
 
-from dpkit.papers.dpgan.grouping import mean_norm_bounds
+from dpkit.papers.dpgan.grouping import TensorsClippedAtGroupBound, mean_norm_bounds
 from dpkit.papers.dpgan.settings import DpganSettings
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 from dpkit.private.release import penalised
 from dpkit.training import clipped_sum
 from dpkit.training.device import seeded

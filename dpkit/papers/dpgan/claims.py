@@ -38,6 +38,7 @@ from dpkit.papers.dpgan.settings import (
     SETTINGS,
     TABLE_7,
     DpganSettings,
+    NoiseOverSqrtBatch,
     ungrouped,
 )
 from dpkit.papers.dpgan.tables import MOST, PRINTED, ahead, gains
@@ -46,7 +47,6 @@ from dpkit.papers.experiments import store
 from dpkit.privacy import Gaussian, GroupedGaussian, Release, SampledGaussian, moments
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, actual_noise_multiplier
 
 PAPER = "dpgan"
 claim = partial(claim_of, PAPER)
@@ -194,7 +194,7 @@ JOINTLY = Code(  # of Theorem 4.1: groups priced as if they were disjoint data
 def stray(devices: int) -> SampledGaussian:
     """A critic step on `devices` of 64 examples each, whose mean is taken; one clip over all."""
     batch = 64 * devices
-    over = actual_noise_multiplier(NoiseOverSqrtBatch(1.0, batch), MNIST.noise_multiplier)
+    over = NoiseOverSqrtBatch(1.0, batch).noise_std(MNIST.noise_multiplier)
     return SampledGaussian(over * devices, batch / MNIST.private_examples)
 
 

@@ -11,8 +11,8 @@ from math import fsum, hypot
 from typing import Any
 
 from dpkit.common import checks
-from dpkit.privacy.clipping import GroupClipping, check_groups
-from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
+from dpkit.privacy import Adjacency
+from dpkit.privacy.clipping import GroupClipping, check_groups, check_tensors, moves
 
 
 def mean_norm_bounds(public_norms: Any, *, least: float = 0.0) -> tuple[float, ...]:
@@ -106,6 +106,41 @@ def group_bounds(bounds: Sequence[float], groups: Sequence[int]) -> tuple[float,
 def is_bias(convolutions: int) -> tuple[bool, ...]:
     """Mark a critic's biases, in order: each convolution has one, the last layer none."""
     return (False, True) * convolutions + (False,)
+
+
+@dataclass(frozen=True)
+class TensorsClippedAtGroupBound:
+    """Each tensor of a group clipped apart at the group's bound, charged as if jointly.
+
+    In the public code of Zhang et al. 2018 (dpGAN), automatic grouping. `GroupClipping` clips the
+    group's joint norm, which is what the merged bound is for.
+
+    Args:
+        bounds: clip norm of each group.
+        groups: the group of each tensor, counted from 0.
+    """
+
+    bounds: tuple[float, ...]
+    groups: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_groups(self.bounds, self.groups)
+
+    def weights(self, norms: Any) -> Any:
+        """min(1, bound of its group / norm) of each tensor, shape (tensors, batch)."""
+        check_tensors(len(self.groups), norms)
+        scales = norms * 1.0  # an array of the same kind, filled below
+        for tensor, group in enumerate(self.groups):
+            scales[tensor] = 1 / (norms[tensor] / self.bounds[group]).clip(min=1.0)
+        return scales
+
+    def claimed_sensitivity(self, adjacency: Adjacency) -> float:
+        """Sensitivity of jointly clipped groups: sqrt(sum over groups of c_g^2), or twice that."""
+        return GroupClipping(self.bounds, self.groups).sensitivity(adjacency)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """sqrt(sum over tensors of their group's c_g^2), or twice that."""
+        return moves(hypot(*(self.bounds[g] for g in self.groups)), adjacency)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ from dpkit.papers.small_images.settings import (
 )
 from dpkit.papers.targets.target import ALONG, DELTA, KNOWN, MEASURED, Target, price
 from dpkit.privacy import Adjacency, Floats, rdp
-from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 THRESHOLDS = 200  # to try
 
@@ -139,13 +138,9 @@ def clipped_mean_shift(run: BeaulieuJones) -> float:
     The batch's other gradients are C long and lie opposite; a batch of one has such a one instead.
     """
     norm, batch = run.max_grad_norm, run.batch_size
-    rule = ClippedAfterMean(norm, 1)  # the noise is not divided by the batch
-    noise = rule.noise_std(run.noise_multiplier)
-    if run.noise_times_norm_squared:
-        noise *= norm
     means = (-norm, (3 * batch - (batch - 1)) * norm / batch)
-    absent, present = (rule.clip([np.array([mean])])[0].item() for mean in means)
-    return (present - absent) / noise
+    absent, present = (run.rule.clip([np.array([mean])])[0].item() for mean in means)
+    return (present - absent) / run.noise_std
 
 
 SATURATED = "at every step the record's gradient is as long as C or longer"

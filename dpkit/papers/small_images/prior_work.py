@@ -4,19 +4,16 @@ dpGAN (Zhang, Ji, Wang 2018) has its own package; here are only the two factors 
 3.1 names.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from dpkit.common import checks
 from dpkit.privacy import Adjacency, Release, SampledGaussian, WithoutReplacementGaussian
-from dpkit.privacy.clipping import GroupClipping
-from dpkit.privacy.wrong_clipping import (
-    ClippedAfterMean,
-    NoiseOverSqrtBatch,
-    actual_noise_multiplier,
-)
+from dpkit.privacy.clipping import GroupClipping, moves
 
 # MNIST's training images of each digit, 0 to 9: public, as anyone can count them
 DIGIT_COUNTS = (5_923, 6_742, 5_958, 6_131, 5_842, 5_421, 5_918, 6_265, 5_851, 5_949)
@@ -80,6 +77,50 @@ class Xie:
 
 
 @dataclass(frozen=True)
+class ClippedAfterMean:
+    """The mean gradient of a batch clipped to C, once: no example is clipped.
+
+    In the public code of Beaulieu-Jones et al. 2017, as Schwabedal et al. 2020 found. One record
+    with a large gradient turns the mean as it likes, so what is released moves across the ball of
+    radius C, by up to 2C, however large the batch. Noise of z C / batch on the mean, right where
+    each example was clipped, is then 2 batch times too small.
+
+    Args:
+        max_grad_norm: C.
+        batch_size: records a batch, by which noise and sensitivity were divided.
+    """
+
+    max_grad_norm: float
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        checks.positive(max_grad_norm=self.max_grad_norm)
+        checks.whole(1, batch_size=self.batch_size)
+
+    def clip(self, mean: Sequence[Any]) -> list[Any]:
+        """The mean gradient, one array for each tensor, scaled to joint L2 norm <= C."""
+        joint = sum(((m / self.max_grad_norm) ** 2).sum() for m in mean) ** 0.5
+        return [m / joint.clip(min=1.0) for m in mean]
+
+    def noise_std(self, noise_multiplier: float) -> float:
+        """The noise added to the clipped mean: z C / batch."""
+        checks.positive(noise_multiplier=noise_multiplier)
+        return noise_multiplier * self.claimed_sensitivity("add-remove")
+
+    def claimed_sensitivity(self, adjacency: Adjacency) -> float:
+        """Sensitivity of the mean of clipped gradients: C / batch, or twice that."""
+        return moves(self.max_grad_norm / self.batch_size, adjacency)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """2C under either adjacency: the diameter of the ball that holds every clipped mean.
+
+        A batch that always holds one record is no exception: where this record is drawn, another
+        is not, and the two clipped gradients may be opposite.
+        """
+        return moves(2 * self.max_grad_norm, adjacency) / moves(1.0, adjacency)
+
+
+@dataclass(frozen=True)
 class BeaulieuJones:
     """Beaulieu-Jones, Wu, Williams, Greene 2017 (code: greenelab/SPRINT_gan): an AC-GAN.
 
@@ -120,13 +161,20 @@ class BeaulieuJones:
         return self.batch_size / self.records
 
     @property
+    def rule(self) -> ClippedAfterMean:
+        """The clipping; its noise is not divided by the batch, as if the mean were of one."""
+        return ClippedAfterMean(self.max_grad_norm, 1)
+
+    @property
+    def noise_std(self) -> float:
+        """The noise added to the clipped mean."""
+        factor = self.max_grad_norm if self.noise_times_norm_squared else 1.0
+        return self.rule.noise_std(self.noise_multiplier * factor)
+
+    @property
     def true_noise_multiplier(self) -> float:
         """Noise over one record's largest shift of the clipped mean: z / 2."""
-        noise = self.noise_multiplier
-        if self.noise_times_norm_squared:
-            noise *= self.max_grad_norm
-        # the noise is not divided by the batch, as if the mean were the sum of one example
-        return actual_noise_multiplier(ClippedAfterMean(self.max_grad_norm, 1), noise)
+        return self.noise_std / self.rule.sensitivity("add-remove")
 
     def claimed_ledger(self) -> list[Release]:
         """As charged: Poisson batches, and a record that moves the release by C."""
@@ -171,7 +219,7 @@ def clipped_mean_moves(*, batch_size: int = 100) -> float:
 
 def noise_too_small(batch_size: int) -> float:
     """Zhang et al.: the factor by which noise over sqrt(batch) is too small, on one device."""
-    return 1 / actual_noise_multiplier(NoiseOverSqrtBatch(1.0, batch_size), 1.0)
+    return sqrt(checks.whole(1, batch_size=batch_size))
 
 
 def groups_factor(groups: int) -> float:

@@ -7,9 +7,9 @@ import pytest
 
 from dpkit.papers.claims import check
 from dpkit.papers.dpgan import attacks, claims
-from dpkit.papers.dpgan.settings import MNIST, REPAIRED, SETTINGS, DpganSettings
-from dpkit.privacy import SampledGaussian, wrong_clipping
-from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, TensorsClippedAtGroupBound
+from dpkit.papers.dpgan.grouping import TensorsClippedAtGroupBound
+from dpkit.papers.dpgan.settings import MNIST, REPAIRED, SETTINGS, DpganSettings, NoiseOverSqrtBatch
+from dpkit.privacy import SampledGaussian
 
 pytestmark = pytest.mark.torch
 
@@ -49,7 +49,7 @@ def test_a_black_image_in_its_place_moves_the_published_step_nearly_as_far():
 
 def test_slips_alone_move_a_step_as_far_as_they_are_said_to():
     rule = NoiseOverSqrtBatch(1.0, attacks.STRAY_1.expected_batch_size)
-    stray = 1 / wrong_clipping.actual_noise_multiplier(rule, NOISE)
+    stray = rule.sensitivity("add-remove") / rule.noise_std(NOISE)
     assert attacks.moved(attacks.STRAY_1, None) == pytest.approx(stray, rel=1e-3)
     clusters = TensorsClippedAtGroupBound((1.0,) * 5, (0, 0, 1, 1, 2, 3, 4))
     jointly, apart = (

@@ -12,12 +12,22 @@ from truths import gaussian_epsilon
 from dpkit.papers import dpgan
 from dpkit.papers.dpgan import settings as settings_module
 from dpkit.papers.dpgan import variants
-from dpkit.papers.dpgan.grouping import PublicClusters, biases_together, is_bias
-from dpkit.papers.dpgan.settings import PUBLISHED, TABLE_7, noise_from_budget, ungrouped
-from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp, wrong_clipping
+from dpkit.papers.dpgan.grouping import (
+    PublicClusters,
+    TensorsClippedAtGroupBound,
+    biases_together,
+    is_bias,
+)
+from dpkit.papers.dpgan.settings import (
+    PUBLISHED,
+    TABLE_7,
+    NoiseOverSqrtBatch,
+    noise_from_budget,
+    ungrouped,
+)
+from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
-from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, TensorsClippedAtGroupBound
 
 MNIST, REPAIRED = dpgan.MNIST, dpgan.REPAIRED
 SIZE = MNIST.private_examples
@@ -43,7 +53,7 @@ def test_table_1(row):
     assert one.noise_divisor == pytest.approx(math.sqrt(batch / 4))
     on_one = replace(one, devices=1)  # there it is that of the published slip
     rule = NoiseOverSqrtBatch(1.0, 4 * batch)
-    wrong = wrong_clipping.actual_noise_multiplier(rule, one.noise_multiplier)
+    wrong = rule.noise_std(one.noise_multiplier)
     assert one.noise_multiplier / on_one.noise_divisor == pytest.approx(wrong)
     assert replace(one, noise_over_sqrt_batch=False).noise_divisor == REPAIRED.noise_divisor == 1
     share = one.public_examples / (one.public_examples + one.private_examples)
