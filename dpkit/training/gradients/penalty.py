@@ -1,16 +1,16 @@
 """Per-example gradients of a critic with a gradient penalty: WGAN-GP (Gulrajani et al. 2017).
 
-The tangent of a critic's scores gives them as products, in two passes or three; where it is not
-known to be right, torch.func nests its gradients example by example. The penalty's gradient is that
-of a directional derivative: with g = grad f at a point between a real and a fake example, norm |g|
-and u = g / |g| held fixed,
+In a piecewise-linear critic, the tangent of the scores gives them as products, in two passes; in
+any other, torch.func nests its gradients example by example, which is slower. The penalty's
+gradient is that of a directional derivative: with g = grad f at a point between a real and a fake
+example, norm |g| and u = g / |g| held fixed,
 
     grad (|g| - 1)^2 = 2 (|g| - 1) grad (u . g),
 
 and u . g is the tangent of f along u. In a piecewise-linear critic the tangent runs through the
 same weights as the point does, with the activations' slopes in place of the activations, so each
 layer adds one more outer product, of the tangent of its features and its output gradient: no double
-backward pass. Where activations bend, the backward pass of the tangent gives the rest.
+backward pass.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,6 @@ from threading import Lock
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
-from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpkit.training.gradients import functional, independence, unsupported
 from dpkit.training.gradients.functional import Functional
@@ -42,16 +41,10 @@ STRAIGHT: tuple[type[nn.Module], ...] = (
     *(nn.ZeroPad2d, nn.PixelShuffle, nn.PixelUnshuffle, nn.UpsamplingNearest2d),
     nn.Sequential,
 )
-CURVED: tuple[type[nn.Module], ...] = (
-    *STRAIGHT,
-    *(nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU, nn.Softsign, nn.LogSigmoid),
-    nn.GroupNorm,
-)
-
+TANGENTS = "tangents"  # the fast way
 
 # real, fake, between them, conditions, weight
 Batch = tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...], float]
-Way = Callable[..., tuple[Gradients, Tensor]]
 
 
 @unsupported.not_compiled
@@ -62,7 +55,6 @@ def per_example(
     *conditions: Tensor,
     mixing: Tensor,
     weight: float = 10.0,
-    piecewise_linear: bool | None = None,
 ) -> tuple[PerExample, Tensor]:
     """Gradients of f(fake_i) - f(real_i) + weight (|grad f(x_i)| - 1)^2 for each example i.
 
@@ -70,13 +62,13 @@ def per_example(
     alone if fake and mixing do not depend on the real ones.
 
     Args:
-        critic: f(x, *conditions) -> (batch, 1) or (batch,); its layers as for
-            `ghost_clipping.per_example`.
+        critic: f(x, *conditions) -> (batch, 1) or (batch,). Where it is not known to be piecewise
+            linear (see `STRAIGHT`), or has layers that `layers.KINDS` does not list, all of it goes
+            through torch.func, which is slower; that is said once.
         real, fake: (batch, ...).
         conditions: further inputs, such as labels, the same for the three.
         mixing: (batch,), uniform on [0, 1] in the paper.
         weight: of the penalty.
-        piecewise_linear: whether the critic is; None looks at its modules (`is_made_of`).
 
     Returns:
         the gradients, and each example's loss (batch,).
@@ -114,12 +106,12 @@ def per_example(
     if asked.due():
         points = (real, fake, between, *conditions)
         counts = independence.refuse_meeting(critic, partial(_scores, critic), points)
-    if piecewise_linear is None:
-        piecewise_linear = is_made_of(STRAIGHT, critic)
-    ways = [straight] if piecewise_linear else []
-    if is_made_of(CURVED, critic):
-        ways.append(curved)
-    answer = _by_ways(ways, critic, batch, asked)
+    try:
+        answer = _by_tangents(critic, batch, asked)
+    except MixesExamples:
+        raise
+    except UnsupportedLayer as reason:
+        answer = by_functional(critic, batch, str(reason))
     asked.batches += counts
     return answer
 
@@ -138,48 +130,37 @@ def _scores(critic: nn.Module, *points_and_conditions: Tensor) -> Tensor:
     return scores.reshape(3, len(points[0])).mT
 
 
-def _by_ways(
-    ways: list[Way], critic: nn.Module, batch: Batch, asked: independence.Asked
+def _by_tangents(
+    critic: nn.Module, batch: Batch, asked: independence.Asked
 ) -> tuple[PerExample, Tensor]:
+    check(critic)
+    bent = next((module for module in critic.modules() if not is_straight(module)), None)
+    if bent is not None:
+        raise UnsupportedLayer(
+            f"{unsupported.named(bent)} is not known to be piecewise linear, as tangents need it "
+            "(if it is, beside its parts, give it piecewise_linear = True)"
+        )
+    if TANGENTS in asked.wrong:
+        raise UnsupportedLayer(asked.wrong[TANGENTS])
     try:
-        check(critic)
-    except MixesExamples:
-        raise
-    except UnsupportedLayer as reason:
-        return by_functional(critic, batch, str(reason))
-    for way in ways:
-        if way.__name__ not in asked.wrong and (answer := _checked(way, critic, batch, asked)):
-            return answer
-    reasons = [asked.wrong[way.__name__] for way in ways if way.__name__ in asked.wrong]
-    if ways and not reasons:  # infinite or not a number: nothing to compare
-        return by_functional(critic, batch, None)
-    return by_functional(critic, batch, reasons[-1] if reasons else _bent(critic))
-
-
-def _checked(
-    way: Way, critic: nn.Module, batch: Batch, asked: independence.Asked
-) -> tuple[Gradients, Tensor] | None:
-    """A way's answer; None where it has none, or autograd has another gradient."""
-    name = way.__name__
-    try:
-        gradients, losses = way(critic, batch)
-        if name in asked.right and not asked.due():
+        gradients, losses = straight(critic, batch)
+        if TANGENTS in asked.right and not asked.due():
             return gradients, losses
         wanted = _wanted(critic, batch, asked.rows(len(losses)))
         verdicts = [agrees(gradients, row, w) for row, w in wanted.items()]
+        if False in verdicts:
+            raise UnsupportedLayer("they do not give its gradients")
     except torch.OutOfMemoryError:
         raise
     except (UnsupportedLayer, RuntimeError) as error:
-        asked.wrong[name] = (
-            f"the critic's tangents fail ({str(error).strip().splitlines()[0]})"
-        )
-        return None
-    if False in verdicts:
-        asked.wrong[name] = "the critic's tangents do not give its gradients"
-        return None
+        reason = f"the critic's tangents fail ({str(error).strip().splitlines()[0]})"
+        asked.wrong[TANGENTS] = reason
+        raise UnsupportedLayer(reason) from error
     if None not in verdicts:
-        asked.right.add(name)
-    return (gradients, losses) if name in asked.right else None
+        asked.right.add(TANGENTS)
+    elif TANGENTS not in asked.right:  # infinite or not a number: nothing to compare
+        return by_functional(critic, batch, None)
+    return gradients, losses
 
 
 def _wanted(
@@ -200,35 +181,18 @@ def _wanted(
     }
 
 
-def _bent(critic: nn.Module) -> str:
-    """The module that keeps a critic from the fast ways, and its replacement."""
-    other = next(module for module in critic.modules() if not _is_of(CURVED, module))
-    if isinstance(other, nn.LayerNorm | nn.modules.instancenorm._InstanceNorm):
-        instead = "write nn.GroupNorm, with one group or with one for each channel"
-    else:
-        instead = "if it is piecewise linear beside its parts, give it piecewise_linear = True"
-    return f"gradients of the tangent of {unsupported.named(other)} are not known ({instead})"
+def is_straight(module: nn.Module) -> bool:
+    """Return whether a module is piecewise linear beside its parts.
 
-
-def is_made_of(types: tuple[type[nn.Module], ...], critic: nn.Module) -> bool:
-    """Return whether all modules of a critic are of these types.
-
-    Activations of `STRAIGHT` are piecewise linear; for those of `CURVED` torch differentiates the
-    tangent rightly, which for layer and instance normalisation it does not (a test shows it;
-    GroupNorm with one group, or one for each channel, computes the same). A module of a type of
-    one's own says by an attribute `piecewise_linear` that it is so beside its parts.
+    One of a type of one's own says so by an attribute `piecewise_linear`.
     """
-    return all(_is_of(types, module) for module in critic.modules())
-
-
-def _is_of(types: tuple[type[nn.Module], ...], module: nn.Module) -> bool:
-    return type(module) in types or getattr(module, "piecewise_linear", False) is True
+    return type(module) in STRAIGHT or getattr(module, "piecewise_linear", False) is True
 
 
 def by_functional(
     critic: nn.Module, batch: Batch, reason: str | None
 ) -> tuple[Functional, Tensor]:
-    """Nested torch.func gradients of each example, for layers not known as products."""
+    """Nested torch.func gradients of each example, for any critic."""
     real, fake, between, conditions, weight = batch
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
@@ -298,56 +262,3 @@ def _tangents(
     if all(tangent is None for tangent in tangents.values()):
         raise UnsupportedLayer("no layer's input moves with the critic's first input")
     return tangents
-
-
-def curved(critic: nn.Module, batch: Batch) -> tuple[Gradients, Tensor]:
-    """A tangent pass with its own graph, and the backward pass of its outcome."""
-    real, fake, between, conditions, weight = batch
-    with capture(critic) as captured:
-        both = (torch.cat((c, c)) for c in conditions)
-        scores = critic(torch.cat((real, fake)), *both).view(2, len(real))
-    passes, _ = captured.backward(torch.cat((-scores[0], scores[1])))
-    between = between.detach().requires_grad_()
-    (gradient,) = torch.autograd.grad(critic(between, *conditions).sum(), between)
-    norm, unit, slope = _penalty(gradient, weight)
-
-    seen: dict[nn.Module, tuple[Tensor, Tensor | None]] = {}
-    ends: dict[nn.Module, tuple[GradientEdge, GradientEdge]] = {}
-
-    def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        seen[layer] = forward_ad.unpack_dual(KINDS[type(layer)].features(layer, inputs[0]))
-        if output._is_view():  # whose place in the graph changes with its base
-            output = output.clone()
-        tangent = forward_ad.unpack_dual(output).tangent
-        moved = output if tangent is None or not tangent.requires_grad else tangent
-        ends[layer] = (get_gradient_edge(output), get_gradient_edge(moved))
-        return output
-
-    with _one_at_a_time, forward_ad.dual_level(), hooked(critic, remember):
-        outcome = critic(forward_ad.make_dual(between.detach(), unit), *conditions)
-        tangent = forward_ad.unpack_dual(outcome).tangent
-    if tangent is None or not tangent.requires_grad:
-        raise UnsupportedLayer("the critic's output does not move with its first input")
-    outcome = (slope * tangent.view(len(real))).sum()
-    order = [end for one in passes if one.passes for end in ends[one.layer]]
-    ends_gradients = iter(torch.autograd.grad(outcome, order, allow_unused=True))
-
-    layers = []
-    for one in passes:
-        layer = one.layer
-        if not one.passes:
-            layers.append(one)
-            continue
-        ((a, d),) = one.passes
-        (real_a, fake_a), (real_d, fake_d) = a.chunk(2), d.chunk(2)
-        still, along = (
-            torch.zeros_like(real_d) if (g := next(ends_gradients)) is None else g
-            for _ in range(2)
-        )
-        point, moved = seen[layer]
-        both = ((real_a, real_d), (fake_a, fake_d), (point.detach(), still))
-        if moved is not None:
-            both = (*both, (moved.detach(), along))
-        layers.append(LayerPasses(layer, both, bias_passes=3))
-    losses = scores[1] - scores[0] + weight * (norm - 1).square()
-    return Gradients(tuple(layers)), losses.detach()
