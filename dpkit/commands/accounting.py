@@ -36,10 +36,6 @@ Conversion = Annotated[
 AdjacencyName = Annotated[
     str | None, typer.Option("--adjacency", help="add-remove (the default) or replace-one.")
 ]
-Orders = Annotated[
-    str | None,
-    typer.Option(help="For rdp: Renyi orders, such as 2,4,8.5; by default a search."),
-]
 
 
 def epsilon(
@@ -62,7 +58,6 @@ def epsilon(
     accountant: Accountant = None,
     conversion: Conversion = None,
     adjacency: AdjacencyName = None,
-    orders: Orders = None,
     statement: Annotated[
         bool, typer.Option(help="Print the sentence that a paper should carry.")
     ] = False,
@@ -165,7 +160,6 @@ def epsilon(
             "--accountant": accountant,
             "--conversion": conversion,
             "--adjacency": adjacency,
-            "--orders": orders,
             "--statement": statement or None,
             "--report": report or None,
             "--group-size": group_size,
@@ -179,9 +173,9 @@ def epsilon(
             as_json=as_json,
         )
         return
-    if accountant is None and conversion is None and orders is None:
+    if accountant is None and conversion is None:
         accountant = accountant_of(ledger)
-    pricing = chosen(accountant, adjacency, conversion, orders)
+    pricing = chosen(accountant, adjacency, conversion)
     releases = steps_of(
         pricing,
         ledger=ledger,
@@ -239,7 +233,6 @@ def noise(
     accountant: Accountant = None,
     conversion: Conversion = None,
     adjacency: AdjacencyName = None,
-    orders: Orders = None,
     as_json: AsJson = False,
 ) -> None:
     """The least noise multiplier that keeps a run within a target epsilon.
@@ -253,12 +246,11 @@ def noise(
     """
     from dpkit.privacy import calibrate
 
-    pricing = chosen(accountant, adjacency, conversion, orders)
+    pricing = chosen(accountant, adjacency, conversion)
     if 0 < epsilon <= (least := pricing.floor(delta) if 0 < delta < 1 else 0):
-        remedy = "other --orders, or none" if pricing.orders else "accountant pld"
         raise ValueError(
-            f"--epsilon {short(epsilon)} is out of reach: by these orders no noise brings epsilon "
-            f"below {short(least, 4)}; take {remedy}"
+            f"--epsilon {short(epsilon)} is out of reach: by 32 moments no noise brings epsilon "
+            f"below {short(least, 4)}; take accountant pld"
         )
     with warnings.catch_warnings():  # the line printed says so itself
         warnings.simplefilter("ignore", calibrate.ApproximationWarning)
@@ -298,7 +290,6 @@ def _fields(
         "accountant": pricing.accountant,
         "upper_bound": is_upper_bound(found),
         "conversion": pricing.conversion,
-        "orders": pricing.orders,
         "noise_multiplier": noise,
         "noise_meaning": None if noise is None else OVER_CLIP_NORM,
         "sample_rate": sample_rate,

@@ -1,4 +1,4 @@
-"""What --accountant, --adjacency, --conversion, --orders and --ledger mean together."""
+"""What --accountant, --adjacency, --conversion and --ledger mean together."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,13 +9,7 @@ from typing import Any, NamedTuple, cast
 from dpkit.common import checks
 from dpkit.privacy.accountants.moments import MOST_MOMENTS
 from dpkit.privacy.ledger import Guarantee, Release, Releases
-from dpkit.privacy.mechanisms import (
-    ADJACENCIES,
-    Adjacency,
-    Mechanism,
-    SampledGaussian,
-    as_orders,
-)
+from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
 
 ACCOUNTANTS = ("rdp", "pld", "moments", "gdp")  # modules of dpkit.privacy.accountants
 OVER_CLIP_NORM = "noise standard deviation / clip norm C"
@@ -27,7 +21,6 @@ class Pricing(NamedTuple):
     accountant: str
     adjacency: Adjacency
     conversion: str | None
-    orders: list[float] | None
 
     @property
     def price(self) -> Callable[..., Guarantee]:
@@ -37,34 +30,25 @@ class Pricing(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What `price` takes beside ledger and delta."""
-        renyi = {"conversion": self.conversion, "orders": self.orders}
-        return renyi if self.accountant == "rdp" else {}
+        return {"conversion": self.conversion} if self.accountant == "rdp" else {}
 
     def epsilon(self, ledger: Releases, delta: float) -> Guarantee:
         """The ledger's price at `delta`."""
         return self.price(ledger, delta=delta, **self.options)
 
     def floor(self, delta: float) -> float:
-        """The epsilon that no noise gets below, as the orders end; 0 where they are searched."""
-        if self.accountant == "moments":
-            return -math.log(delta) / MOST_MOMENTS
-        if self.orders is None:
-            return 0.0
-        rule = import_module("dpkit.privacy.accountants.conversions").named(self.conversion)
-        orders = as_orders(self.orders)
-        return max(0.0, float(rule.epsilon(orders, 0 * orders, delta).min()))
+        """The epsilon that no noise gets below, as the moments end; 0 for other accountants."""
+        return -math.log(delta) / MOST_MOMENTS if self.accountant == "moments" else 0.0
 
     def edge(self, found: Guarantee) -> str:
-        """Say that the first or last order decided, and what may prove less; or ""."""
-        tried = [1.0, MOST_MOMENTS] if self.accountant == "moments" else self.orders or [0.0]
-        ends = {checks.short(min(tried)): "smallest", checks.short(max(tried)): "largest"}
+        """Say that the first or last moment decided, and what may prove less; or ""."""
+        ends = {"1": "smallest", checks.short(MOST_MOMENTS): "largest"}
         order = found.method.rpartition(" ")[2]
-        if order not in ends or not found.epsilon > 0:
+        if self.accountant != "moments" or order not in ends or not found.epsilon > 0:
             return ""
-        remedy = "other --orders, or none," if self.orders else "accountant pld"
         return (
-            f"order {order} is the {ends[order]} that was tried, and {remedy} may prove less; no "
-            f"noise brings epsilon below {checks.short(self.floor(found.delta), 4)} here"
+            f"order {order} is the {ends[order]} that was tried, and accountant pld may prove "
+            f"less; no noise brings epsilon below {checks.short(self.floor(found.delta), 4)} here"
         )
 
     def step(self, noise_multiplier: float, sample_rate: float) -> Mechanism:
@@ -79,32 +63,23 @@ def accountant_of(ledger: str | None) -> str | None:
     return "pld" if ledger is not None and Path(ledger).name.endswith(own) else None
 
 
-def chosen(
-    accountant: str | None, adjacency: str | None, conversion: str | None, orders: str | None
-) -> Pricing:
+def chosen(accountant: str | None, adjacency: str | None, conversion: str | None) -> Pricing:
     """The choice that these options make; None: not given.
 
     Raises:
-        ValueError: a name is unknown, or an option does not belong to the accountant.
+        ValueError: a name is unknown, or a conversion is given for another accountant than rdp.
     """
     accountant = "rdp" if accountant is None else accountant
     checks.one_of(ACCOUNTANTS, accountant=accountant)
     adjacency = "add-remove" if adjacency is None else adjacency
     checks.one_of(ADJACENCIES, adjacency=adjacency)
-    for option, value in (("--conversion", conversion), ("--orders", orders)):
-        if value is not None and accountant != "rdp":
-            raise ValueError(
-                f"{option} belongs to accountant rdp, which converts from Renyi DP; got accountant "
-                f"{accountant}: leave {option} out"
-            )
-    rule = (conversion or "improved") if accountant == "rdp" else None
-    try:
-        listed = None if orders is None else [float(part) for part in orders.split(",")]
-    except ValueError:
+    if conversion is not None and accountant != "rdp":
         raise ValueError(
-            f"orders must be numbers > 1 with commas between, got {orders!r}"
-        ) from None
-    return Pricing(accountant, cast(Adjacency, adjacency), rule, listed)
+            "--conversion belongs to accountant rdp, which converts from Renyi DP; got accountant "
+            f"{accountant}: leave --conversion out"
+        )
+    rule = (conversion or "improved") if accountant == "rdp" else None
+    return Pricing(accountant, cast(Adjacency, adjacency), rule)
 
 
 def steps_of(

@@ -35,7 +35,6 @@ def test_each_accountant_under_each_adjacency(answer, name: str, adjacency: Adja
         **{"epsilon": expected.epsilon, "lower": expected.lower, "delta": 1e-5},
         **{"adjacency": adjacency, "accountant": name, "upper_bound": name != "gdp"},
         "conversion": "improved" if name == "rdp" else None,
-        "orders": None,
         "noise_multiplier": 1.1,
         "noise_meaning": "noise standard deviation / clip norm C",
         "sample_rate": 0.01,
