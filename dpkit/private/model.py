@@ -42,7 +42,6 @@ from dpkit.private.release import (
     PerExampleOf,
     RowLoss,
     itself,
-    penalised,
     released,
 )
 from dpkit.private.statement import statement
@@ -240,38 +239,16 @@ class Private:
                 f"reduction='none'), got {type(loss).__name__}"
             )
         with self._drawn.alone():
-            rows, name = self._taken(rows), code_of(loss)
+            if not self.steps_done < self.plan.steps:
+                raise BudgetSpent(
+                    f"all {self.plan.steps} planned steps are spent: give larger steps= from the "
+                    "start"
+                )
+            rows, name = tuple(self._drawn.take(rows)), code_of(loss)
             # one module for all functions of the same code, whose checks are remembered
             whole = self._losses.setdefault(name, RowLoss(self.net, loss))
             whole.of_rows = loss
-            self._release(name, partial(per_example, whole, itself), *rows, loss=whole)
-
-    @torch.enable_grad()
-    def critic_step(
-        self, real: Tensor, fake: Tensor, *conditions: Tensor, penalty_weight: float = 10.0
-    ) -> None:
-        """One release of WGAN-GP's loss: net(fake) - net(real) + weight (|slope| - 1)^2.
-
-        Args:
-            real: of the batch just drawn.
-            fake: of the same shape, each made by itself: of noise, or of its own row's label (by a
-                generator in evaluation mode). That is not checked.
-            conditions: of the batch too, such as labels; the same for both.
-            penalty_weight: of the gradient penalty.
-
-        Raises: as `step`.
-        """
-        penalty_weight = checks.positive(penalty_weight=penalty_weight)
-        with self._drawn.alone():
-            real, *others, fake = self._taken((real, *conditions), beside=(fake,))
-            self._release(
-                "penalty",
-                penalised(self.net, penalty_weight),
-                real,
-                fake,
-                torch.rand(len(real), generator=self._rng, device=self._rng.device),
-                *others,
-            )
+            self._release(name, whole, *rows)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -279,21 +256,13 @@ class Private:
             "noise, whose difference shows the records; make a new one"
         )
 
-    def _taken(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> tuple[Tensor, ...]:
-        """The rows of a step that may be made; nothing is charged yet."""
-        if not self.steps_done < self.plan.steps:
-            raise BudgetSpent(
-                f"all {self.plan.steps} planned steps are spent: give larger steps= from the start"
-            )
-        return tuple(self._drawn.take(own, beside))
-
     def _look(
-        self, name: Any, of: PerExampleOf, *rows: Tensor, loss: RowLoss | None
+        self, name: Any, loss: RowLoss, of: PerExampleOf, *rows: Tensor
     ) -> AbstractContextManager[Any]:
         """Try all that a step will run, before its charge: each loss once, then now and then.
 
         No loss, network or optimiser may read where records lie. `name` is a loss's code, `of`
-        gives its gradients, `loss` is the user's own. Returns the watch over the optimiser's step.
+        gives its gradients. Returns the watch over the optimiser's step.
         """
         first = name not in self._tried
         if not len(rows[0]) or not (first or now_and_then()):
@@ -301,43 +270,39 @@ class Private:
         few = [row[: self._microbatch_size] for row in rows]
         places = [*self._memory, *extents(*self._drawn.rows)]
         stepping = Watched("the optimizer", places, remedy="let it compute no gradient itself")
-        if first and loss is not None:
+        if first:
             with Watched("the loss", self._memory, remedy=PUBLIC):
                 loss.tried(self._drawn, *few)
-        self._passes(of, *few)
+        with Watched("the loss", self._memory, remedy=PUBLIC), undisturbed(self.net):
+            clipped_sum(
+                of, *few, rule=self.plan.clipping, microbatch_size=self._microbatch_size
+            )
         if first:
-            self._on_extreme_labels(loss or partial(self._passes, of), few)
+            self._on_extreme_labels(loss, few)
             if not self._tried:
                 with stepping, own_step(self.optimizer):  # a subclass may call its parent's
                     try_step(self.optimizer)
             self._tried.add(name)
         return stepping
 
-    def _passes(self, of: PerExampleOf, *rows: Tensor) -> None:
-        with Watched("the loss", self._memory, remedy=PUBLIC), undisturbed(self.net):
-            clipped_sum(
-                of, *rows, rule=self.plan.clipping, microbatch_size=self._microbatch_size
-            )
-
-    def _on_extreme_labels(self, run: Callable[..., Any], rows: Sequence[Tensor]) -> None:
+    def _on_extreme_labels(self, loss: RowLoss, rows: Sequence[Tensor]) -> None:
         """The same rows, of these records: finds labels out of range before the run."""
         for part in extreme_places(self._data).split(len(rows[0])):
             several = part[torch.arange(len(self._drawn.rows[0])) % len(part)]
             try:
                 with self._drawn.exchanged(self._rows(several)), undisturbed(self.net):
-                    run(*rows)
+                    loss(*rows)
             except (RuntimeError, IndexError, ValueError) as error:
                 raise ValueError(
                     f"the loss does not run on the records with the smallest and largest labels: "
                     f"{error}; {checks.TO_YOURSELF}; this step was not charged"
                 ) from error
 
-    def _release(
-        self, name: Any, of: PerExampleOf, *rows: Tensor, loss: RowLoss | None = None
-    ) -> None:
+    def _release(self, name: Any, loss: RowLoss, *rows: Tensor) -> None:
         """A step that is sure to run, charged before it does."""
         hold(self.net)  # though the loop calls net.train()
-        watched = self._look(name, of, *rows, loss=loss)
+        of = partial(per_example, loss, itself)
+        watched = self._look(name, loss, of, *rows)
         settle(self.optimizer)
         self._weights.look()
         reserved = self.steps_done or self.plan.scaling_noise is not None

@@ -73,11 +73,11 @@ class CurrentBatch:
         self.rows, self.unused = rows, True
         self._kept = [row.clone() for row in rows]
 
-    def take(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> list[Tensor]:
-        """Check the rows of a step: the batch's own, and as many made beside them.
+    def take(self, given: Sequence[Any]) -> list[Tensor]:
+        """Check the rows of a step.
 
-        How those were made is not checked. RuntimeError: no batch was drawn, or it was already
-        used. TypeError, ValueError: a tensor is not of the batch.
+        RuntimeError: no batch was drawn, or it was already used. TypeError, ValueError: a tensor is
+        not of the batch.
         """
         if not self.rows:
             raise RuntimeError(
@@ -88,9 +88,9 @@ class CurrentBatch:
                 "this batch was already used for a step, and amplification by sampling holds for "
                 "one release a batch: draw the next one, also for a second critic step"
             )
-        if not own:
+        if not given:
             raise ValueError("step takes the batch after the loss: private.step(loss, x, y)")
-        given, batch = [*own, *beside], len(self.rows[0])
+        batch = len(self.rows[0])
         for row in given:
             if not isinstance(row, Tensor):
                 raise TypeError(f"step takes tensors of rows, got {type(row).__name__}")
@@ -108,7 +108,7 @@ class CurrentBatch:
                 raise ValueError(
                     f"the batch was changed in place, and is now restored; {REMEDY}"
                 )
-        for row in own if batch else ():
+        for row in given if batch else ():
             if not any(_is_row_by_row(row, of) for of in self.rows):
                 raise ValueError(
                     "a tensor is not of the batch just drawn, or has its rows in another order; "
