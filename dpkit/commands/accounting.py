@@ -52,7 +52,7 @@ def epsilon(
             metavar="FILE",
             help="All steps from a file: CSV with columns noise_multiplier,sample_rate,count, JSON "
             "as a list of such objects, a checkpoint's ledger (its charged steps), a released "
-            "generator (*.safetensors), or an Opacus accountant's state (JSON or torch.save).",
+            "generator (*.safetensors), or an Opacus accountant's state (JSON).",
         ),
     ] = None,
     accountant: Accountant = None,

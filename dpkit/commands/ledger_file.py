@@ -15,7 +15,6 @@ import csv
 import io
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -40,7 +39,6 @@ LARGEST_TEXT = 2**26  # bytes: millions of steps
 OPACUS = ("rdp", "prv", "gdp")  # its accountants; each keeps (noise multiplier, rate, steps)
 CHECKPOINT = b"dpkit checkpoint"  # how one of training with `Checkpoints` begins
 BINARY = (b"PK\x03\x04", b"\x80")  # how files of torch.save begin: a zip, in old ones a pickle
-SAFE_TORCH = (2, 6)  # before it, weights_only=True did not keep a file from running code
 AS_JSON = "save the accountant's state as JSON: json.dump(accountant.state_dict(), file)"
 
 _shown = Repr()
@@ -63,8 +61,8 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
     """Read a ledger from a file; equal steps are merged, in order of first appearance.
 
     Args:
-        path: a file of one of the kinds above, known by its content. A file of torch.save is read
-            by torch.load(weights_only=True) and in no other way, as unpickling can run code.
+        path: a file of one of the kinds above, known by its content. A file of torch.save is
+            refused, as unpickling can run code.
         adjacency: to price the steps under, the file's own where it says one. Opacus itself means
             add-remove.
 
@@ -97,7 +95,9 @@ def _rows(file: Path) -> Iterator[_Row]:
             f"{file}.ledger.json, or the released *.safetensors"
         )
     if start.startswith(BINARY):
-        return _opacus(str(file), _torch_content(file))
+        raise ValueError(
+            f"{file} was written by torch.save or pickle, and loading it could run code; {AS_JSON}"
+        )
     if not file.stat().st_size <= LARGEST_TEXT:
         raise ValueError(
             f"{file} has over {LARGEST_TEXT} bytes; merge steps with equal settings"
@@ -205,31 +205,6 @@ def _listed(name: str, content: list[Any]) -> Iterator[_Row]:
             )
         _check_columns(where, list(values))
         yield _Row(where, values)
-
-
-def _torch_content(file: Path) -> Any:
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise ValueError(
-            f"{file} was written by torch.save, and torch is not installed to read it: "
-            f"pip install 'dpkit[train]', or {AS_JSON}"
-        ) from None
-    if not tuple(int(part) for part in torch.__version__.split(".")[:2]) >= SAFE_TORCH:
-        raise ValueError(
-            f"{file} is read by torch 2.6 or newer alone, got {torch.__version__}; or {AS_JSON}"
-        )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on the age of the format
-            return torch.load(file, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception:  # whatever a hostile file, or no checkpoint, leads to
-        raise ValueError(
-            f"{file} does not load as plain numbers and tensors (torch.load, weights_only=True), "
-            f"and no other way is tried, as unpickling can run code; {AS_JSON}"
-        ) from None
 
 
 def _opacus(name: str, content: Any) -> Iterator[_Row]:
