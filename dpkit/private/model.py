@@ -347,11 +347,7 @@ class Private:
         return self.plan.guarantee(None if planned else self.steps_done)
 
     def statement(
-        self,
-        *,
-        unit: str = "one training example",
-        stopped_by: str | None = None,
-        tried: int | None = None,
+        self, *, unit: str = "one training example", tried: int | None = None
     ) -> str:
         """The sentences that a paper should carry, of the whole plan.
 
@@ -359,14 +355,9 @@ class Private:
 
         Args:
             unit: of privacy: what one record is.
-            stopped_by: "released values", where these (the network's weights, or scores of it on
-                public data) or public numbers alone decided how many steps ran: then that is said.
-                None: it is not, as it may tell of records.
             tried: with how many settings, these included, the records were trained on: then the
                 statement says what all of them cost. None: it does not.
         """
-        if stopped_by is not None:
-            checks.one_of(("released values",), stopped_by=stopped_by)
         settle(self.optimizer)
         self._weights.look()
         ended = (  # the same wherever a loop ended
@@ -376,11 +367,6 @@ class Private:
         )
         if not self.steps_done:
             ended = "No step was made yet; the price is that of all that are planned."
-        elif stopped_by is not None:
-            ended = (
-                f"Released values or public numbers alone ended training after {self.steps_done} "
-                f"of {self.plan.steps} steps; the price is that of all."
-            )
         return statement(
             self.plan,
             unit=unit,
@@ -389,26 +375,18 @@ class Private:
             tried=tried,
         )
 
-    def save(
-        self,
-        path: str | Path,
-        *,
-        unit: str = "one training example",
-        stopped_by: str | None = None,
-    ) -> None:
+    def save(self, path: str | Path, *, unit: str = "one training example") -> None:
         """Write the network with its statement and price: a safetensors file to be published.
 
         `dpkit.private.saved.load(path, net)` reads it.
 
         Args:
             path: of the file; its folder must exist.
-            unit, stopped_by: as `statement`.
+            unit: as `statement`.
         """
         if not self.steps_done:
             raise ValueError("no step was made yet: train before the network is saved")
         check_no_records(self.net, self._data)
         words = published(self.transform, self.plan)
-        words["statement"] = self.statement(unit=unit, stopped_by=stopped_by)
-        if stopped_by is not None:
-            words["steps_done"] = self.steps_done
+        words["statement"] = self.statement(unit=unit)
         saved.save(path, self.net, plan=self.plan, words=words)

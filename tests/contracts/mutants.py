@@ -297,10 +297,8 @@ a budget spent by a run that cannot start
 +self._budget.reserve(self.plan.ledger(), **self._run)
 where a run stopped is published
 @ private/test_around_the_step.py::test_runs_that_stopped_at_different_steps_publish_the_same_words
--        if stopped_by is not None:
--            words["steps_done"]
-+        if True:
-+            words["steps_done"]
+-words["statement"] = self.statement(unit=unit)
++words |= {"statement": self.statement(unit=unit), "steps_done": self.steps_done}
 two releases of one batch
 @ private/test_around_the_step.py::test_two_threads_do_not_use_one_batch_twice
 -        self._drawn.unused = False

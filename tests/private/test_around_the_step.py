@@ -379,10 +379,7 @@ def published(path):
 
 
 def test_runs_that_stopped_at_different_steps_publish_the_same_words(tmp_path):
-    """Also one that did not stop: whether all steps ran is a bit that records may have decided.
-
-    How many did is said where released values stopped it.
-    """
+    """Also one that did not stop: whether all steps ran is a bit that records may have decided."""
     found, path = set(), tmp_path / "net.safetensors"
     for steps in (1, 3, 4):
         private = run(private_of(), steps=steps)
@@ -393,15 +390,9 @@ def test_runs_that_stopped_at_different_steps_publish_the_same_words(tmp_path):
         assert f"after {steps} " not in facts["statement"]
         assert "where released values or public numbers alone decided that" in facts["statement"]
         assert "not where records, or losses that were not released, did" in facts["statement"]
-        private.save(path, stopped_by="released values")
-        facts = published(path)
-        assert facts["steps_done"] == steps
-        assert f"alone ended training after {steps} of 4 steps" in facts["statement"]
         assert facts["epsilon"] == private.guarantee(planned=True).epsilon
         assert (private.guarantee().epsilon < facts["epsilon"]) is (steps < 4)
     assert len(found) == 1
-    with pytest.raises(ValueError, match="stopped_by must be one of released values"):
-        private.statement(stopped_by="my loss")
 
 
 @pytest.mark.parametrize("form", [parametrizations.spectral_norm, by_hook])

@@ -76,15 +76,14 @@ def by_loss(private: Private, net: nn.Module) -> bool:
     return abs(private.curves.loss.iloc[-1]) > 1.0
 
 
-def read(private: Private, folder: Any, **said: Any) -> tuple[dict[str, float], str]:
+def read(private: Private, folder: Any) -> tuple[dict[str, float], str]:
     """Scores from a published file, and its words."""
-    private.save(folder / "net.safetensors", **said)
+    private.save(folder / "net.safetensors")
     with safe_open(str(folder / "net.safetensors"), framework="pt") as file:
         facts, weight = json.loads(file.metadata()["dpkit"]), file.get_tensor("weight")
-    steps = facts.pop("steps_done", 0)
     facts.pop("standardised", None)  # released numbers, of which `standardised` scores one
-    words = json.dumps(facts).replace(f"after {steps} of", "after some of")
-    return {"weights": -float(weight[0, 0]), "steps": -steps}, words
+    steps = facts.pop("steps_done", 0)  # as long as no file says it
+    return {"weights": -float(weight[0, 0]), "steps": -steps}, json.dumps(facts)
 
 
 def file_of_a_network(present: bool, folder: Any) -> tuple[dict[str, float], str]:
@@ -92,7 +91,7 @@ def file_of_a_network(present: bool, folder: Any) -> tuple[dict[str, float], str
 
 
 def file_stopped_by_released_values(present: bool, folder: Any) -> tuple[dict[str, float], str]:
-    return read(trained(present, stop=by_weights), folder, stopped_by="released values")
+    return read(trained(present, stop=by_weights), folder)
 
 
 def words_stopped_by_records(present: bool, folder: Any) -> tuple[dict[str, float], str]:
