@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpkit import __version__
-from dpkit.commands import accounting, data, of_papers, sample, train
+from dpkit.commands import accounting, checking, data, of_papers, sample, train
 from dpkit.common.files import CHECKOUT, cache_dir, results_dir
 from dpkit.common.lazy import remedied
 
@@ -48,6 +48,7 @@ app.command()(accounting.epsilon)
 app.command()(accounting.noise)
 app.command()(train.train)
 app.command()(sample.sample)
+app.command()(checking.check)
 of_papers.added_to(app)
 app.add_typer(data.app, name="data")
 

@@ -27,7 +27,14 @@ def on_demand(package: str) -> Attributes:
     Args:
         package: full name, such as "dpkit.private".
     """
-    homes = {
+    return given(
+        package, _promised(package) | (_modules(package) if package == "dpkit" else {})
+    )
+
+
+def _promised(package: str) -> dict[str, str]:
+    """The module of each name that a package imports under `if TYPE_CHECKING:`."""
+    return {
         name.name: str(one.module)
         for node in ast.parse(inspect.getsource(sys.modules[package])).body
         if isinstance(node, ast.If)
@@ -35,7 +42,6 @@ def on_demand(package: str) -> Attributes:
         if isinstance(one, ast.ImportFrom)
         for name in one.names
     }
-    return given(package, homes | (_modules(package) if package == "dpkit" else {}))
 
 
 def given(package: str, homes: Mapping[str, str]) -> Attributes:
@@ -58,8 +64,8 @@ def given(package: str, homes: Mapping[str, str]) -> Attributes:
 
 
 def of_modules(package: str) -> Attributes:
-    """Return `__getattr__` and `__dir__` of a package that has modules alone."""
-    return given(package, _modules(package))
+    """Return `__getattr__` and `__dir__` of a package that gives its modules and its imports."""
+    return given(package, _modules(package) | _promised(package))
 
 
 def _modules(package: str) -> dict[str, str]:

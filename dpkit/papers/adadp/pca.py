@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit.common import checks
-from dpkit.privacy import Adjacency, Gaussian
-from dpkit.privacy.normals import Floats, noised
+from dpkit.privacy import Adjacency, Gaussian, normals
 
 # Of a scaled row's numbers: they are multiples of 2^-18, cut towards 0
 BITS = 18
@@ -42,7 +41,7 @@ def release(noise_multiplier: float, *, adjacency: Adjacency = "add-remove") -> 
 
 def components(
     rows: ArrayLike, *, k: int, noise_multiplier: float, rng: np.random.Generator
-) -> Floats:
+) -> normals.Floats:
     """The top k private principal components, float64 (pixels, k), orthonormal columns.
 
     In falling order of eigenvalues, each with its number of largest size positive. The cost is
@@ -65,14 +64,14 @@ def components(
     checks.in_range(1, len(sums), k=k)
     upper = np.triu_indices(len(sums))
     noisy = np.empty_like(sums)
-    noisy[upper] = noised(sums[upper], noise_std=noise_multiplier, rng=rng)
+    noisy[upper] = normals.noised(sums[upper], noise_std=noise_multiplier, rng=rng)
     noisy.T[upper] = noisy[upper]
     top = np.linalg.eigh(noisy).eigenvectors[:, : -k - 1 : -1]
     largest = np.abs(top).argmax(0, keepdims=True)
     return top * np.sign(np.take_along_axis(top, largest, axis=0))
 
 
-def second_moments(rows: ArrayLike) -> Floats:
+def second_moments(rows: ArrayLike) -> normals.Floats:
     """A^T A of the scaled rows, (pixels, pixels), without noise: not to be released.
 
     Scaled rows are rounded towards 0, to multiples of 2^-18. So rounding makes no scaled
@@ -99,7 +98,7 @@ def second_moments(rows: ArrayLike) -> Floats:
     return sums * 4.0**-BITS
 
 
-def _scaled(rows: np.ndarray, start: int) -> Floats:
+def _scaled(rows: np.ndarray, start: int) -> normals.Floats:
     """Rows of norm <= 1 as whole multiples of 2^-18.
 
     Whole numbers have a whole squared norm, which the error of a norm (far below 2^-36) cannot lift

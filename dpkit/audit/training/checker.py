@@ -1,0 +1,598 @@
+"""Is a program's epsilon what it says? Run it on neighbouring data with the same draws.
+
+Experimental. What the program returns counts as released. The checker finds where noise is added,
+how far one record moves what it is added to, how batches are drawn, and what gets out past the
+noise. It searches over records of the data's own range: another record, or other data, may move
+more.
+"""
+
+import linecache
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from math import inf, sqrt
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpkit.audit.bounds import clopper_pearson
+from dpkit.audit.scores import LowerBound
+from dpkit.audit.training.following import Trace, run_once
+from dpkit.audit.training.replay import Noising, Place, Run, array, flat, prints
+from dpkit.common import checks
+from dpkit.common.show import Table, at_least, at_most, short
+from dpkit.privacy import (
+    ADJACENCIES,
+    Adjacency,
+    Gaussian,
+    Laplace,
+    Release,
+    SampledGaussian,
+    Unsupported,
+    WithoutReplacementGaussian,
+    WithReplacementGaussian,
+    pld,
+)
+
+FEW_LINES = 4  # of noise, one of which may be private
+FEW = 50  # values of a column of categories, at most
+FAR = 100.0  # times the range
+ROUGH = 1.002  # times the claim: rounding of what moves
+ALIKE = 1e-5  # of the largest number: sums in another order
+ASSUMED = (
+    "a record is a row of the data, and their number and range are public",
+    "what train returns is all that is released",
+    "noise is exact: neither its floating-point form nor its generator is looked at",
+    "no other record, and no other data, move what is noised farther than those that were tried",
+)
+HALVED = (
+    "where batches are no Poisson samples, adding a record moves half as far as replacing it"
+)
+Found = list[tuple[str, Place | None]]
+
+
+class Blame(NamedTuple):
+    """A line of the program (0: none), and what is found there."""
+
+    file: str
+    line: int
+    text: str
+    finding: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found. It describes the data: do not release that of private ones.
+
+    verdict: "covered": nothing gets past the noise, which costs at most what is claimed;
+        "understated": it costs more; "broken": something gets past it; "undecided": see blame.
+    claimed, delta, adjacency: as given.
+    charged: epsilon of the noise, rates and moves that were found, by `pld`; inf where what moves
+        has no noise.
+    proven: the same where the verdict is "covered", else None; it holds under `assumptions`.
+    measured: what an attack on the program's outputs shows; None without trials.
+    blame: lines that decide the verdict.
+    ledger: what is charged, in words.
+    runs: how often the program ran.
+    """
+
+    verdict: Literal["covered", "broken", "understated", "undecided"]
+    claimed: float
+    delta: float
+    adjacency: Adjacency
+    charged: float
+    proven: float | None
+    measured: LowerBound | None
+    blame: tuple[Blame, ...]
+    ledger: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    runs: int
+
+    def tables(self) -> list[Table]:
+        """The four numbers, and the lines."""
+        proven = "none" if self.proven is None else at_most(self.proven)
+        measured = at_least(self.measured.epsilon) if self.measured else "not asked"
+        numbers = [short(self.claimed), at_most(self.charged), proven, measured]
+        notes = [
+            f"Delta {short(self.delta)}, {self.adjacency}, {self.runs} runs.",
+            *(f"Charged: {one}." for one in self.ledger),
+            *(f"Supposed: {one}." for one in self.assumptions),
+        ]
+        heads = ("verdict", "claimed", "charged", "proven", "measured")
+        lines = [(f"{Path(x.file).name}:{x.line}", x.text, x.finding) for x in self.blame]
+        found = [Table(("line", "program", "what is found"), lines)] if lines else []
+        return [*found, Table(heads, [(self.verdict, *numbers)], notes)]
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(Table.text, self.tables()))
+
+    def _repr_html_(self) -> str:
+        return "".join(map(Table.html, self.tables()))
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        told = asdict(self) | {"measured": self.measured and self.measured._asdict()}
+        return told | {"blame": [one._asdict() for one in self.blame]}
+
+
+def check(
+    train: Callable[[Any], Any],
+    data: Any,
+    *,
+    claimed: float,
+    delta: float,
+    adjacency: Adjacency = "add-remove",
+    trials: int = 0,
+    seed: int = 0,
+) -> Report:
+    """Run `train` on data and its neighbours with the same draws, and judge the claimed epsilon.
+
+        report = check(train, (features, labels), claimed=8, delta=1e-5)
+        print(report)
+
+    Some forty runs: take few records, few steps, and the CPU.
+
+    Args:
+        train: a function of the data, which returns what is released: tensors, arrays, numbers,
+            networks, or containers of them. It draws from torch, NumPy or `random`, and keeps
+            nothing from one call to the next.
+        data: an array or tensor, or a tuple, list or dict of them, with a record in each row.
+        claimed: epsilon in nats, at `delta`, under `adjacency`.
+        delta: in [0, 1).
+        adjacency: "add-remove" or "replace-one"; under either the number of records is public.
+        trials: runs in each of two worlds, for `measured`; 0: none.
+        seed: of the records that are tried, and of every generator that train does not seed.
+
+    Raises:
+        ValueError: a number is out of range, or there are fewer than 2 records.
+        TypeError: data are no arrays. What train raises on the data as they are passes through.
+    """
+    checks.non_negative(claimed=claimed)
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    checks.one_of(ADJACENCIES, adjacency=adjacency)
+    checks.whole(trials=trials)
+    found = _Search(train, data, seed)
+    price = _priced(found, delta, adjacency)
+    verdict, blame = _judged(found, price, claimed)
+    lines = sorted({one.key[1] for pair in found.pairs for one, _ in pair.moved()})
+    if verdict != "covered" and 1 < len(lines) <= FEW_LINES:
+        # some of the noise may stay inside, such as that of augmented images: is the rest enough?
+        for private in lines:
+            other = _Search(train, data, seed, skipped=frozenset({private}))
+            less = _priced(other, delta, adjacency)
+            found.runs += other.runs
+            if _judged(other, less, claimed)[0] == "covered":
+                verdict, blame, price = "covered", [], less
+                break
+    measured = _measured(found, trials, delta, adjacency) if trials else None
+    if measured and measured.epsilon > claimed and verdict in ("covered", "undecided"):
+        verdict, blame = "understated", [("an attack shows more than is claimed", None)]
+    return Report(
+        verdict,
+        claimed,
+        delta,
+        adjacency,
+        inf if verdict == "broken" else price[0],
+        price[0] if verdict == "covered" else None,
+        measured,
+        tuple(
+            Blame(*(at or ("", 0)), linecache.getline(*at).strip() if at else "", said)
+            for said, at in dict.fromkeys(blame)
+        ),
+        price[1],
+        (*ASSUMED, *([HALVED] if adjacency == "add-remove" else [])),
+        found.runs,
+    )
+
+
+def _columns(data: Any) -> list[Any]:
+    """The arrays of records in the data (TypeError, ValueError: there are none, or too few)."""
+    parts = list(data.values()) if isinstance(data, dict) else data
+    parts = list(parts) if isinstance(parts, list | tuple) else [parts]
+    if not parts or not all(isinstance(x, Tensor | np.ndarray) and x.ndim for x in parts):
+        raise TypeError(
+            "data must be arrays or tensors with a record in each row, or a tuple or dict of them, "
+            f"got {type(data).__name__}"
+        )
+    if len({len(x) for x in parts}) > 1 or len(parts[0]) < 2:
+        raise ValueError(
+            f"data must hold as many records each, at least 2, got {[len(x) for x in parts]}"
+        )
+    return parts
+
+
+def _put(column: Any, place: int, record: Any) -> None:
+    column[place] = (
+        torch.as_tensor(record).to(column) if isinstance(column, Tensor) else record
+    )
+
+
+def _without(data: Any, place: int) -> Any:
+    """The data without a record."""
+    if isinstance(data, dict):
+        return {name: _without(x, place) for name, x in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(_without(x, place) for x in data)
+    keep = np.delete(np.arange(len(data)), place)
+    return data[keep]
+
+
+class _Pair(NamedTuple):
+    """A run and one like it, on data that differ in the record at a place.
+
+    how: "replaced", "far" (from the data's range), "removed", or "left out" of Poisson samples.
+    """
+
+    how: str
+    place: int
+    data: tuple[Any, Any]
+    one: Run
+    other: Run
+
+    def moved(self) -> Iterator[tuple[Noising, float]]:
+        """What is noised and moves, and how far: in deviations (L2), or Laplace scales (L1)."""
+        for key, a in self.one.releases.items():
+            b = self.other.releases.get(key)
+            if b is None or not a.like(b):
+                continue
+            gap = np.abs(a.signal - b.signal)
+            gap[gap < 1e-6 * (np.abs(a.signal) + a.std)] = 0.0
+            far = np.divide(gap, a.std, out=np.zeros_like(gap), where=(gap > 0) & (a.std > 0))
+            far[(gap > 0) & (a.std == 0)] = inf
+            if len(np.unique(a.noise)) < len(
+                far
+            ):  # a copy of a noised number tells nothing new
+                pairs = np.stack([a.noise, far.round(6)])
+                far = far[np.unique(pairs, axis=1, return_index=True)[1]]
+            if by := float(far.sum() if a.law.law == "laplace" else np.linalg.norm(far)):
+                yield a, by
+
+    def leaks(self) -> list[str]:
+        """Names of what is released and differs."""
+        return _differing(self.one, self.other)
+
+
+def _differing(one: Run, other: Run) -> list[str]:
+    names = {**one.out, **other.out}
+    return [x for x in names if not _alike(one.out.get(x), other.out.get(x))]
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if a is None or b is None or a.shape != b.shape:
+        return False
+    if a.dtype.kind not in "fc":
+        return bool(np.array_equal(a, b))
+    fine = ALIKE * float(np.abs(a[np.isfinite(a)]).max(initial=0))
+    return bool(np.allclose(a, b, ALIKE, fine, equal_nan=True))
+
+
+class _Search:
+    """Runs on the data, and on others of its range, each with neighbours."""
+
+    def __init__(
+        self, train: Callable[[Any], Any], data: Any, seed: int, **given: Any
+    ) -> None:
+        self.train, self.seed, self.given, self.runs = train, seed, given, 0
+        self.rng, self.stopped = np.random.default_rng(seed), ""
+        self.records = len(_columns(data)[0])
+        self.base, self.fresh = self.run(data), self.run(data, seed=seed + 1)
+        self.again = self.run(data, earlier=self.base)
+        self.pairs = list(self._pairs(self.base, data, places=5))
+        even = deepcopy(data)
+        for column in _columns(even):
+            for i, record in enumerate(self._even(array(column).copy())):
+                _put(column, i, record)
+        with suppress(Exception):  # the program may not be able to do with such data
+            self.pairs += self._pairs(self.run(even), even, places=3)
+
+    def run(self, data: Any, **own: Any) -> Run:
+        self.runs += 1
+        given = {"records": self.records, "seed": self.seed, **self.given, **own}
+        return run_once(self.train, data, **given)
+
+    def _even(self, held: np.ndarray) -> np.ndarray:
+        """As many records at each end of the range, or with each of few whole numbers."""
+        rows = held.reshape(len(held), -1)
+        for j, column in enumerate(rows.T):
+            values = np.unique(column)
+            whole = len(values) <= FEW and np.array_equal(values, np.round(values))
+            values = values[::-1] if whole else values[[0, -1]]
+            rows[:, j] = self.rng.permutation(np.resize(values, len(held)))
+        return rows.reshape(held.shape)
+
+    def _record(self, how: str, held: np.ndarray, place: int) -> Any:
+        low, high = held.min(0), held.max(0)
+        if how == "other":
+            return held[self.rng.integers(len(held))]
+        if how == "mirror":
+            return low + high - held[place] if held.dtype.kind != "b" else ~held[place]
+        end = np.where(self.rng.random(held.shape[1:]) < 0.5, low, high)
+        return end if how == "end" else held[place] if held.dtype.kind != "f" else end * FAR
+
+    def _pairs(self, base: Run, data: Any, *, places: int) -> Iterator[_Pair]:
+        sizes = [
+            array(x).reshape(self.records, -1).astype(float).sum(1) for x in _columns(data)
+        ]
+        some = [*(int(f(x)) for x in sizes[:1] for f in (np.argmax, np.argmin)), 0]
+        taken = sum((x.members for x in base.selections), np.zeros(self.records))
+        some += np.argsort(-taken - self.rng.random(self.records)).tolist()
+        sampled = any(x.kind == "poisson" for x in base.selections)
+        for place in list(dict.fromkeys(some))[:places]:
+            if not base.selections:  # else places and batches shift
+                fewer = _without(data, place)
+                with suppress(Exception):
+                    yield _Pair(
+                        "removed", place, (data, fewer), base, self.run(fewer, earlier=base)
+                    )
+            if sampled:
+                without = self.run(data, earlier=base, left_out=place)
+                yield _Pair("left out", place, (data, data), base, without)
+            for how in ("end", "end", "other", "mirror", "far"):
+                changed = deepcopy(data)
+                for column, held in zip(_columns(changed), _columns(data), strict=True):
+                    _put(column, place, self._record(how, array(held), place))
+                try:
+                    other = self.run(changed, earlier=base)
+                except Exception as error:
+                    self.stopped = self.stopped if how == "far" else type(error).__name__
+                else:
+                    kind = "far" if how == "far" else "replaced"
+                    yield _Pair(kind, place, (data, changed), base, other)
+
+
+def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]:
+    """The verdict, and its reasons with their lines."""
+    if _differing(found.base, found.again):
+        said = "two runs on the same data with the same draws differ: make generators and all that "
+        said += "changes inside of train, by torch, by np.random.default_rng or by random"
+        return "undecided", [(said, None)]
+    broken: Found = [*_at_noise(found)]
+    if broken:
+        return "broken", broken
+    moving = [one for pair in found.pairs for one, _ in pair.moved()]
+    lost = {one.key[1] for one in moving if one.law.law == "unknown"}
+    lost |= {x for pair in found.pairs for x in pair.one.lost | pair.other.lost}
+    unknown: Found = [("noise of a law that is not followed", x) for x in sorted(lost)]
+    leaking = [
+        (len(x), pair) for pair in found.pairs if pair.how != "removed" and (x := pair.leaks())
+    ]
+    steady = {x for x, held in found.base.out.items() if _alike(held, found.fresh.out.get(x))}
+    if leaking:
+        pair = next((x for _, x in leaking if steady & {*x.leaks()}), leaking[0][1])
+        names = sorted(pair.leaks())
+        what = ", ".join(x or "what train returns" for x in names[:3])
+        said = f"{what}: differs with one record, past all noise"
+        where = next(iter(pair.other.reused), None) or _line_of(found, pair)
+        parts = [x for name in names if (x := pair.one.out.get(name)) is not None]
+        whole = all(x.dtype.kind not in "fc" or np.array_equal(x, x.round()) for x in parts)
+        if not steady & {*names} and (unknown or whole):
+            return "undecided", [(said, where), *unknown]
+        return "broken", [(said, where)]
+    if found.stopped:
+        said = (
+            f"train raises {found.stopped} where one record differs, and this is seen as well"
+        )
+        return "undecided", [(said, None)]
+    if unknown:
+        return "undecided", unknown
+    if not moving:
+        return "undecided", [("no record changes anything", None)]
+    if found.base.reused:
+        return "undecided", [("this noise is added more than once", min(found.base.reused))]
+    if price[0] <= claimed * ROUGH + 1e-3:
+        return "covered", []
+    said = f"the noise that is added here costs {price[0]:.4g}, with all that is charged"
+    here: Found = [(said, moving[0].key[1]), ("it is drawn here", moving[0].law.where)]
+    if not any(one.used for one in moving):
+        said = "what is only compared may cost less (sparse vector, noisy maximum)"
+        return "undecided", [(said, moving[0].key[1])]
+    return "understated", here + price[2]
+
+
+def _at_noise(found: _Search) -> Iterator[tuple[str, Place]]:
+    """Noise that is none: of a fixed seed, one draw for many numbers, or one that served before."""
+    moved = {one.key for pair in found.pairs for one, _ in pair.moved()}
+    seen: list[np.ndarray] = []
+    for one in (x for x in found.base.releases.values() if x.key in moved):
+        if one.law.law == "unknown" or not (one.std > 0).all():
+            continue
+        unit, where = (one.noise / one.std).round(4), one.key[1]
+        if (other := found.fresh.releases.get(one.key)) and one.like(
+            other, 0.05 if one.std.size >= 4 else 1e-6
+        ):
+            said = "the noise is the same in every run: its seed is fixed"
+            yield said, found.base.seeded or where
+        if unit.size > 1 and np.unique(unit).size <= unit.size / 2:
+            yield (
+                "one draw is the noise of several numbers, whose differences have none",
+                where,
+            )
+        if any(np.array_equal(x, unit) for x in seen):
+            yield "this noise was added before, and differences have none", where
+        seen.append(unit)
+
+
+MECHANISMS: dict[str, Callable[[float, float, int, Adjacency], Any]] = {
+    "poisson": lambda by, rate, _, adjacency: SampledGaussian(1 / by, rate, adjacency),
+    "fixed": lambda by, rate, *_: WithoutReplacementGaussian(1 / by, rate),
+    "with replacement": lambda by, rate, records, _: WithReplacementGaussian(
+        1 / by, round(rate * records), records
+    ),
+}
+
+
+# epsilon of what was found, its ledger in words, the lines where records are chosen
+Price = tuple[float, tuple[str, ...], Found]
+
+
+def _step(run: Run, one: Noising) -> Any:
+    """How its records were chosen (kind, rate, line), and all noise of that step, or None."""
+    last = run.selections[one.selection - 1] if one.selection else None
+    if last is None or one.law.law != "normal":
+        return None
+    kinds = Counter(x.kind for x in run.selections)
+    one_each = last.kind == "slice" and kinds["slice"] == kinds["order"] and last.rate < 1
+    kind = "fixed" if one_each else last.kind
+    same = (
+        x.std.max(initial=0) for x in run.releases.values() if x.selection == one.selection
+    )
+    noises = tuple(sorted({float(f"{x:.4g}") for x in same}))
+    return (kind, last.rate, last.where, noises) if kind in MECHANISMS else None
+
+
+def _priced(found: _Search, delta: float, adjacency: Adjacency) -> Price:
+    """Steps on chosen records by the farthest move of a step; the rest by one record's moves."""
+    vain = {  # choices beside which a record moves something that is not in them
+        last.where
+        for pair in found.pairs
+        for one, _ in pair.moved()
+        if one.selection
+        and not (last := pair.one.selections[one.selection - 1]).members[pair.place]
+    }
+    # nor does one from a fixed seed hide anybody
+    both = zip(found.base.selections, found.fresh.selections, strict=False)
+    vain |= {a.where for a, b in both if a.rate < 1 and np.array_equal(a.members, b.members)}
+    best: Price = (0.0, (), [])
+    worlds: dict[int, list[_Pair]] = {}
+    for pair in found.pairs:
+        worlds.setdefault(id(pair.one), []).append(pair)
+    for pairs in worlds.values():
+        best = max(best, _of_world(pairs, vain, delta, adjacency), key=lambda x: x[0])
+    return best
+
+
+def _of_world(
+    pairs: list[_Pair], vain: set[Place], delta: float, adjacency: Adjacency
+) -> Price:
+    farthest: dict[Any, float] = {}
+    others: set[tuple[float, tuple[float, ...]]] = {(0.0, ())}
+    removed, unit = 0.0, 1.0 if adjacency == "add-remove" else 2.0
+    for pair in pairs:
+        add_remove = pair.how in ("left out", "removed")
+        if pair.how == "far" or (add_remove and adjacency == "replace-one"):
+            continue
+        squares, rest = Counter[Any](), []
+        for one, by in pair.moved():
+            step, halved = _step(pair.one, one), 2.0 if pair.how == "replaced" else 1.0
+            if step is None or step[2] in vain:
+                by /= halved if adjacency == "add-remove" else 1.0
+                rest.append((one.law.law, by))
+                continue
+            by /= halved if step[0] != "fixed" else 1.0
+            by /= pair.one.selections[one.selection - 1].members[pair.place]
+            squares[step, one.selection] += by**2
+        for (step, _), square in squares.items():
+            farthest[step] = max(farthest.get(step, 0.0), sqrt(square))
+        mu = sqrt(sum(by**2 for law, by in rest if law == "normal"))
+        if pair.how == "removed":  # beyond this, what follows from their number moves as well
+            removed = max(removed, mu)
+            continue
+        scales = sorted(by for law, by in rest if law == "laplace")
+        others.add((mu, tuple(scales)))
+    most = max(others, key=lambda x: x[0])
+    others.add((max(most[0], min(removed, most[0] * sqrt(2))), most[1]))
+    base = pairs[0].one
+    steps = {(_step(base, x), x.selection) for x in base.releases.values()}
+    counts = Counter(step for step, _ in steps)
+    chosen: Found = [
+        (f"records are chosen here: {step[0]}, rate {step[1]:.4g}", step[2])
+        for step in farthest
+    ]
+    if not chosen and base.selections:
+        last = base.selections[-1]
+        chosen = [(f"records are chosen here: {last.kind}, which hides nobody", last.where)]
+    # a step that nobody who was tried took part in costs what the others would have with its noise
+    reach: dict[Any, float] = {}
+    for step, by in farthest.items():
+        reach[step[:3]] = max(reach.get(step[:3], 0.0), by * step[3][-1])
+    best: Price = (0.0, (), chosen)
+    for order in (lambda x: x[0], lambda x: sum(x[1]), lambda x: x[0] + sum(x[1])):
+        mu, scales = max(others, key=order)
+        try:  # no noise has no price, and some mechanisms none at this delta
+            ledger = [
+                Release(
+                    MECHANISMS[step[0]](
+                        farthest.get(step) or reach[step[:3]] / max(step[3][-1], 1e-300),
+                        step[1],
+                        base.records,
+                        adjacency,
+                    ),
+                    times,
+                )
+                for step, times in counts.items()
+                if step and step[:3] in reach
+            ]
+            ledger += [Release(Gaussian(unit / mu, adjacency))] if mu else []
+            ledger += [
+                Release(Laplace(unit / by, adjacency), n) for by, n in Counter(scales).items()
+            ]
+            epsilon = pld.epsilon(ledger, delta=delta).epsilon if ledger else 0.0
+        except (Unsupported, ValueError):
+            epsilon = inf
+        if epsilon >= best[0]:
+            best = (epsilon, tuple(f"{n} x {one}" for one, n in ledger), chosen)
+    return best
+
+
+def _measured(found: _Search, trials: int, delta: float, adjacency: Adjacency) -> LowerBound:
+    """Tell two worlds apart by the released numbers, along a line that half of the runs show."""
+    pair = max(found.pairs, key=lambda x: (len(x.leaks()), sum(by for _, by in x.moved())))
+    worlds = []
+    for data in pair.data:
+        seeds = found.rng.integers(2**31, size=2 * trials).tolist()
+        runs = [found.run(data, seed=seed).out.values() for seed in seeds]
+        rows = [[flat(x) for x in run if x.dtype.kind in "biuf"] for run in runs]
+        worlds.append([np.concatenate([np.zeros(1), *row]) for row in rows])
+    width = min(len(row) for world in worlds for row in world)
+    absent, present = (np.nan_to_num([row[:width] for row in world]) for world in worlds)
+    gap = present[:trials].mean(0) - absent[:trials].mean(0)
+    line = gap / (present[:trials].var(0) + absent[:trials].var(0) + 1e-12)
+    return clopper_pearson(
+        absent[trials:] @ line,
+        present[trials:] @ line,
+        delta=max(delta, 1e-300),
+        adjacency=adjacency,
+        rng=np.random.default_rng(0),
+    )
+
+
+def _line_of(found: _Search, pair: _Pair) -> Place | None:
+    """Where what is released first differs, or the last line before the runs go different ways."""
+    traces = []
+    for data, run in zip(pair.data, (pair.one, pair.other), strict=True):
+        trace = Trace()
+
+        def train(given: Any, trace: Trace = trace) -> Any:
+            sys.settrace(trace)
+            try:
+                return found.train(given)
+            finally:
+                sys.settrace(None)
+
+        given = {"records": found.records, "seed": found.seed, "left_out": run.left_out}
+        run_once(train, data, earlier=pair.one, **given)
+        traces.append(trace)
+    one, other = traces
+    wanted = {prints(pair.one.out.get(name)) for name in pair.leaks()}
+    starts = []
+    for name, past in one.history.items():
+        if not past or not wanted & past[-1][1]:
+            continue
+        for a, b in zip_longest(past, other.history.get(name, [])):
+            if a is None or b is None:
+                ways = zip(one.lines, other.lines, strict=False)
+                parted = next((i for i, (x, y) in enumerate(ways) if x != y), len(one.lines))
+                starts.append(parted - 1)
+                break
+            if a[1] != b[1]:
+                starts.append(a[0])
+                break
+    return one.lines[min(starts, default=-1)] if one.lines else None
