@@ -27,11 +27,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from dpkit import datasets
-from dpkit.audit.training.step_check import check_step
 from dpkit.common.records import read_json, write_json
 from dpkit.papers import adadp, dp_cgan, dpgan, rdp_gan, small_images
 from dpkit.papers.adadp import algorithm
-from dpkit.privacy import Release, SampledGaussian, normals
+from dpkit.privacy import normals
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
 from dpkit.training import Checkpoints, Data, noised, noised_each, spent, train
@@ -92,7 +91,7 @@ def clipped_sums() -> Iterator[tuple[str, Row]]:
 
 
 def steps(device: torch.device, batch: int) -> dict[str, tuple[Any, ...]]:
-    """Of each paper a private step, what makes its model, a batch, and what check_step is told."""
+    """Of each paper a private step, what makes its model, a batch, and its settings."""
     rng, drawn = torch.Generator().manual_seed(3), PoissonSampling(batch)
     both = torch.rand((2 * batch, 1, 28, 28), generator=rng).mul(2).sub(1)
     images, public = both.to(device).split(batch)
@@ -103,21 +102,18 @@ def steps(device: torch.device, batch: int) -> dict[str, tuple[Any, ...]]:
     gradient = rdp_gan.settings.GradientNoise(Constant(2.0), 0.5)
     of_rdp = replace(rdp_gan.SETTINGS, noise=gradient, sampling=drawn)
     of_adadp = replace(adadp.settings.REPAIRED, sampling=drawn, pca_noise=None)
-    priced = {"charged": Release(SampledGaussian(2.0, 0.01)), "sensitivity": 0.5}
     lot = flat[:, : of_adadp.widths[0]], labels
-    as_if = {"charged": of_adadp.as_if_public(public_size=60_000, steps=1)}
-    last = {"index": of_dpgan.critic_steps - 1}
     of_public = dpgan.step_of(of_dpgan, public)
     rows = {
-        "dp_cgan": (dp_cgan.step, dp_cgan.new_gan, flat, labels, of_cgan, {}),
-        "dpgan": (of_public, dpgan.new_gan, images, labels * 0, of_dpgan, last),
-        "small_images": (small_images.step, small_images.new_gan, images, labels * 0, of_small, {}),
-        "rdp_gan": (rdp_gan.step_of(of_rdp), rdp_gan.new_gan, flat, labels, of_rdp, priced),
-        "adadp": (algorithm.step, algorithm.new_classifier, *lot, of_adadp, as_if),
+        "dp_cgan": (dp_cgan.step, dp_cgan.new_gan, flat, labels, of_cgan),
+        "dpgan": (of_public, dpgan.new_gan, images, labels * 0, of_dpgan),
+        "small_images": (small_images.step, small_images.new_gan, images, labels * 0, of_small),
+        "rdp_gan": (rdp_gan.step_of(of_rdp), rdp_gan.new_gan, flat, labels, of_rdp),
+        "adadp": (algorithm.step, algorithm.new_classifier, *lot, of_adadp),
     }
     return {
-        name: (step, partial(new, settings, seed=0, device=device), x, y, settings, told)
-        for name, (step, new, x, y, settings, told) in rows.items()
+        name: (step, partial(new, settings, seed=0, device=device), x, y, settings)
+        for name, (step, new, x, y, settings) in rows.items()
     }
 
 
@@ -127,7 +123,7 @@ def papers() -> Iterator[tuple[str, Row]]:
     for name in on_cpu:
         seen = []
         for device, made in ((CPU, on_cpu), (DEVICE, there)):
-            step, new, features, labels, settings, _ = made[name]
+            step, new, features, labels, settings = made[name]
             model, rng, sums = new(), generator_on(device, reproducible_seed=0), []
             with SameDraws(), watched(partial(_without_noise, sums)), precision(tf32=False):
                 step(model, features, labels, settings=settings, index=0, rng=rng)
@@ -142,14 +138,6 @@ def papers() -> Iterator[tuple[str, Row]]:
 def _without_noise(seen: list[Tensor], sums: Any, *_: Any) -> list[Tensor]:
     seen += (plain := [one.detach().clone() for one in sums])
     return plain
-
-
-def charges() -> Iterator[tuple[str, Row]]:
-    """check_step on each paper's repaired step."""
-    for name, (step, new, features, labels, settings, told) in steps(DEVICE, 6).items():
-        report = check_step(step, new, features, labels, settings=settings, **told)
-        found = {"value": len(report.findings), "limit": 0}
-        yield f"check_step of {name}", found | {"found": str(report)}
 
 
 def noise() -> Iterator[tuple[str, Row]]:
@@ -222,7 +210,7 @@ def main(output: Path) -> int:
     begun = output.with_suffix(".begun.json")
     rows: dict[str, Row] = {"device": {"name": device_label(DEVICE), "torch": torch.__version__}}
     rows |= read_json(begun) if begun.exists() else {}
-    for check in (clipped_sums, papers, noise, charges, resumed):
+    for check in (clipped_sums, papers, noise, resumed):
         if check.__name__ in rows.setdefault("seconds", {}):
             continue
         began = perf_counter()

@@ -37,18 +37,17 @@ def test_a_speed_is_that_of_some_steps_behind_a_warm_start():
 
 
 def test_a_device_that_differs_fails_and_the_other_checks_are_stored(tmp_path, monkeypatch):
-    def charges():
+    def papers():
         raise RuntimeError("no such kernel")
 
     monkeypatch.setattr(on_device.cases, "difference", lambda *given: 2e-4)
-    monkeypatch.setattr(on_device, "charges", charges)
-    for name in ("papers", "resumed"):  # which take seconds
-        monkeypatch.setattr(on_device, name, lambda: [])
+    monkeypatch.setattr(on_device, "papers", papers)
+    monkeypatch.setattr(on_device, "resumed", lambda: [])  # which takes seconds
     assert on_device.main(tmp_path / "found.json") == 2
     rows = read_json(tmp_path / "found.json")
     failed = {name for name, row in rows.items() if not row.get("ok", True)}
-    assert failed == {"clipped sums, mlp", "charges"}  # of the noise's, one run in 400,000 fails
-    assert "no such kernel" in rows["charges"]["error"]
+    assert failed == {"clipped sums, mlp", "papers"}  # of the noise's, one run in 400,000 fails
+    assert "no such kernel" in rows["papers"]["error"]
 
 
 def test_draws_are_the_same_on_both_sides_and_go_on():

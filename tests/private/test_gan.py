@@ -7,13 +7,13 @@ import pytest
 import small_networks
 import torch
 from safetensors import safe_open
+from short_runs import assert_covered, checked
 from sklearn.base import clone
 from small_networks import Critic, Generator, X, Y, pair, private_of
 from torch import nn
 from torch.nn.functional import one_hot
 
 from dpkit import Budget
-from dpkit.audit.training.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import release
 from dpkit.private.gan_step import new_gan, step
@@ -97,16 +97,13 @@ def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, c
 
 @pytest.mark.slow("a loss that treats records without labels otherwise")
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_check_of_steps_finds_nothing_without_labels(loss):
-    """With labels: tests/audit/training/test_check_step.py."""
-    gan = gan_of(loss=loss, classes=None, n_critic=1, max_grad_norm=0.3)
-    settings = gan_settings(gan, records=99, steps=3)
-    x, y = X[:6], Y[:6]
-    given = {"settings": settings, "charged": settings.plan.ledger(1), "sensitivity": 0.3}
-    report = check_step(step, lambda: new_gan(*pair(), settings), x, y, **given, steps=2)
-    report.raise_if_found()
-    assert 0.5 < report.replaced <= 2.00001
-    assert 0.5 < report.dropped <= 1.00001
+def test_steps_without_labels_are_covered_by_what_they_charge(loss):
+    """With labels: tests/audit/training/test_steps_are_covered.py."""
+    gan = gan_of(loss=loss, classes=None, n_critic=1, max_grad_norm=0.3, batch_size=4)
+    settings = gan_settings(gan, records=8, steps=2)
+    told = {"settings": settings, "charged": settings.plan.ledger(2)}
+    told |= {"released": lambda gan: gan.averaged_net}
+    assert_covered(checked(step, lambda: new_gan(*pair(), settings), (X[:8], Y[:8]), **told))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

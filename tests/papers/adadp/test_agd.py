@@ -4,16 +4,17 @@ Statistical checks use fixed seeds.
 """
 
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
 import pytest
 import torch
 from refusals import refused
+from short_runs import BATCH, RECORDS, assert_covered, checked
 from torch import nn
 from truths import log_moment
 
-from dpkit.audit.training.step_check import check_step
 from dpkit.papers.adadp import agd
 from dpkit.papers.adadp.settings import AGD
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp
@@ -183,16 +184,17 @@ def test_changes_of_loss_are_clipped_row_by_row():
 
 
 @pytest.mark.parametrize(
-    "seed",
-    [0, pytest.param(1, marks=pytest.mark.slow("an AGD step that shows a record by other draws"))],
+    "steps",
+    [1, pytest.param(2, marks=pytest.mark.slow("an AGD step that reads an earlier one's batch"))],
 )
-def test_nothing_is_found_in_steps_of_agd(seed):
-    """Charged as the two releases that each step makes; their sum is the joint one's."""
-    noises = (TINY.noise_multiplier, TINY.choice_noise / sqrt(len(TINY.rates)))
-    charged = [Release(SampledGaussian(noise, 6 / SIZE)) for noise in noises]
-    report = check_step(agd.step, tiny, *lot(), settings=TINY, charged=charged, seed=seed)
-    assert report.findings == (), report
-    assert 1.0 < report.replaced < 2.001
+def test_steps_of_agd_are_covered_by_their_joint_release(steps):
+    """Gradient and choice read the same batch: one Gaussian of both, not two samples."""
+    sized = {"sampling": PoissonSampling(BATCH), "public_size": RECORDS, "target_epsilon": 1e4}
+    settings, (x, y) = replace(TINY, **sized), lot()
+    data = torch.cat((x, x[:2] / 2)), torch.cat((y, y[:2]))
+    told = {"charged": Release(settings.release(0), steps), "steps": steps}
+    told |= {"settings": settings, "released": lambda model: model.net}
+    assert_covered(checked(agd.step, partial(tiny, settings), data, **told))
 
 
 def test_a_stored_run_goes_on_with_all_that_it_remembers(tmp_path):

@@ -2,16 +2,16 @@
 
 import json
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
 from refusals import refused
+from short_runs import BATCH, RECORDS, assert_covered, checked
 from sklearn.exceptions import NotFittedError
 
 from dpkit import datasets
-from dpkit.audit.training.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import Budget
 from dpkit.synthesizers import class_moments
@@ -36,7 +36,8 @@ def records():
 @cache
 def settings(**more):
     given = {"delta": 1e-5, "public_size": 1437, "classes": 10, "shape": (1, 14, 14)}
-    return calibrated(10, steps=6, batch_size=40, n_critic=2, **given, **SMALL, **more)
+    given |= {"steps": 6, "batch_size": 40, "n_critic": 2}
+    return calibrated(10, **given | SMALL | more)
 
 
 @cache
@@ -117,20 +118,15 @@ def test_one_extreme_record_moves_the_sum_by_at_most_the_clip_norm(copies):
     "copies",
     [1, pytest.param(2, marks=pytest.mark.slow("a copy that reads a record past the clip"))],
 )
-def test_a_step_does_what_is_charged(copies):
-    of = settings(copies=copies, shift=1)
-    images, labels = rows(4)
-    report = check_step(
-        step,
-        lambda: new(copies=copies, shift=1),
-        images,
-        labels,
-        settings=of,
-        charged=of.plan.ledger(1),
-        public_size=1437,
-        steps=2,  # the second trains the generator, which reads the critic alone
-    )
-    report.raise_if_found()
+def test_steps_are_covered_by_what_they_charge(copies):
+    """The last one trains the generator, which reads the critic alone."""
+    given = {"public_size": RECORDS, "batch_size": BATCH, "steps": copies, "n_critic": copies}
+    of = settings(copies=copies, shift=1, **given)
+    told = {"settings": of, "charged": of.plan.ledger(copies), "steps": copies}
+    told |= {"released": lambda gan: gan.averaged_net}
+    start = model()
+    made = partial(new_gan, of, start, seed=0, device=CPU)
+    assert_covered(checked(step, made, rows(RECORDS), **told))
 
 
 def test_a_large_one_steps():
