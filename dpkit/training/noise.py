@@ -90,7 +90,7 @@ _instead: ContextVar[Instead | None] = ContextVar("instead", default=None)
 
 @contextmanager
 def watched(instead: Instead) -> Iterator[None]:
-    """In this block `noised_each` returns instead(sums, noise_stds, noised sums): for `check_step`.
+    """In this block `noised_each` returns instead(sums, noise_stds, noised sums): for audits.
 
     The noise is drawn as always: later draws stay the same. Nothing made in the block may be
     released.

@@ -3,7 +3,7 @@
 Steps on neighbouring batches have the same weights and draws, and where asked the same noised sums.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
@@ -36,15 +36,11 @@ class Noised(NamedTuple):
 
 
 class StepTrace(NamedTuple):
-    """One step, or several on the same batch.
-
-    before, after: every tensor by its name; after the step the noise's deviations too.
-    """
+    """One step, or several on the same batch; before and after it, every tensor by its name."""
 
     releases: list[list[Noised]]  # of each step
     before: dict[str, Tensor]
     after: dict[str, Tensor]
-    shapes: list[tuple[int, ...]]  # of all that was drawn
 
 
 def once(
@@ -79,7 +75,7 @@ def once(
     def instead(
         sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]
     ) -> list[Tensor]:
-        """Keeps the sums to be noised; returns those given before where shapes agree."""
+        """Keep the sums to be noised; return those given before where shapes agree."""
         each = [torch.as_tensor(std, dtype=torch.float64).cpu() for std in stds]
         each = [std.expand(total.shape) for std, total in zip(each, sums, strict=True)]
         releases[-1].append(tree_map(torch.clone, Noised([*sums], each, noisy)))
@@ -87,7 +83,7 @@ def once(
         alike = [one.shape for one in same] == [one.shape for one in noisy]
         return tree_map(torch.clone, same) if alike else noisy
 
-    with seeded(seed), SameDraws(rows=rows or len(features)) as draws:
+    with seeded(seed), SameDraws(rows=rows or len(features)):
         gan = new_gan()
         before = dict(_tensors(gan, "", set()))
         for index, calls in zip(indices, earlier, strict=True):
@@ -102,9 +98,8 @@ def once(
                     index=index,
                     rng=rng,
                 )
-        stds = [[call.stds for call in calls] for calls in releases]
-        after = dict(_tensors({"": gan, "noise_std": stds}, "", set()))
-    return StepTrace(releases, before, after, draws.shapes)
+        after = dict(_tensors(gan, "", set()))
+    return StepTrace(releases, before, after)
 
 
 def shift(absent: StepTrace, present: StepTrace) -> float:
@@ -156,10 +151,8 @@ def statistics(
 
 
 def _tensors(thing: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
-    """Copies of tensors and floats in networks, optimisers, containers, attributes."""
-    if isinstance(thing, float):
-        yield name, torch.tensor(thing, dtype=torch.float64)
-    elif not isinstance(thing, type) and id(thing) not in seen:
+    """Copies of tensors in networks, optimisers, containers, attributes."""
+    if not isinstance(thing, type) and id(thing) not in seen:
         seen.add(id(thing))
         parts = getattr(thing, "__dict__", {})
         if isinstance(thing, Tensor):
@@ -172,46 +165,3 @@ def _tensors(thing: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Tenso
         for key, part in parts.items():
             hidden = key in ("_parameters", "_buffers", "_modules")
             yield from _tensors(part, name if hidden else f"{name}.{key}".lstrip("."), seen)
-
-
-def row(calls: Iterable[Noised], part: str) -> Tensor:
-    """All their sums, stds or noisy sums in one row, float64 on the CPU."""
-    every = [one.double().cpu().flatten() for call in calls for one in getattr(call, part)]
-    return torch.cat([torch.zeros(0, dtype=torch.float64), *every])
-
-
-def differing(one: StepTrace, other: StepTrace, *, rough: float = 0.0) -> list[str]:
-    """Names of what differs after the two runs: to the bit, or to a share of its change."""
-    names = one.after.keys() ^ other.after.keys()
-    for name in one.after.keys() & other.after.keys():
-        a, b = one.after[name].double(), other.after[name].double()
-        start = one.before.get(name, torch.zeros(()))  # what is new has changed from 0
-        change = a - start if start.shape == a.shape else a
-        same = a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
-        near = a.shape == b.shape and (a - b).norm() < rough * change.norm()
-        if not (same or near):
-            names.add(name)
-    return sorted(names)
-
-
-def neighbours(
-    features: Tensor, labels: Tensor, *, seed: int
-) -> Iterator[tuple[str, int, Tensor, Tensor]]:
-    """At three places another record, of five kinds: how it differs, place, features, labels."""
-    rng = torch.Generator().manual_seed(seed)
-    low, high = features.min(), features.max()
-    for i in sorted({0, len(features) // 2, len(features) - 1}):
-        heads = torch.rand(features[i].shape, generator=rng) < 0.5
-        corner = torch.where(heads.to(features.device), low, high)
-        others = {
-            "is a corner of the domain": corner,
-            "is mirrored": low + high - features[i],
-            "is a copy of another": features[i - 1],
-        }
-        if features.is_floating_point():
-            others["lies far outside the domain"] = 1000 * corner - 500
-        for how, other in others.items():
-            yield how, i, features.select_scatter(other, 0, i), labels
-        if not labels.is_floating_point() and labels.max() > 0:
-            another = (labels[i] + 1) % (labels.max() + 1)
-            yield "has another label", i, features, labels.select_scatter(another, 0, i)

@@ -426,3 +426,44 @@ def test_an_infinite_batch_does_not_count():
     network[2].function = lambda _, x: centre(x)
     with pytest.raises(MixesExamples):
         per_example(network, squares, normal(8, 6))
+
+
+# --- the draws ---
+
+
+def dropout(size, generator):
+    with torch.random.fork_rng():
+        torch.set_rng_state(generator.get_state())
+        return nn.functional.dropout(torch.ones(size))
+
+
+DRAWS = {
+    **{"rand": torch.rand, "randn": torch.randn, "randint": partial(torch.randint, 9)},
+    "like": lambda size, generator: torch.randn_like(torch.zeros(size), generator=generator),
+    "in place": lambda size, generator: torch.empty(size).uniform_(generator=generator),
+    "coins": lambda size, generator: torch.bernoulli(torch.full(size, 0.3), generator=generator),
+    "dropout": dropout,
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_each_example_keeps_its_draws_and_so_do_those_that_follow(draw):
+    def both(rows):
+        rng = torch.Generator().manual_seed(0)
+        with independence.SameDraws(rows=20):
+            return draw((rows, 3), generator=rng), torch.rand(4, generator=rng)
+
+    (all_rows, after), (fewer, after_fewer) = both(20), both(19)
+    assert torch.equal(all_rows[:19], fewer)
+    assert torch.equal(after, after_fewer)
+
+
+def test_draws_differ_from_one_another_and_a_state_that_is_put_back_repeats_them():
+    rng = torch.Generator().manual_seed(0)
+    with independence.SameDraws(rows=20) as draws:
+        state = rng.get_state()
+        first, second = torch.rand(3, generator=rng), torch.rand(3, generator=rng)
+        rng.set_state(state)
+        assert torch.equal(torch.rand(3, generator=rng), first)
+    assert not torch.equal(first, second)
+    assert draws.shapes == [(3,)] * 3
