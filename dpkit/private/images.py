@@ -12,7 +12,7 @@ from dpkit.datasets import Images
 from dpkit.privacy import Guarantee, pld
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.plan import size_of
-from dpkit.private.statement import ALL_RECORDS, OF_IMAGES, Priced, generator
+from dpkit.private.statement import ALL_RECORDS, Priced, generator
 from dpkit.synthesizers import class_moments, random_features
 from dpkit.synthesizers.jitter import Jitter
 from dpkit.synthesizers.records import arrays, checksum, in_unit, wanted_labels
@@ -116,7 +116,8 @@ class PrivateImages(Priced):
             budget.reserve(ledger, data=checksum(pixels, labels), seed=self.reproducible_seed)
         self.model_ = fit(rows, labels, settings=settings, rng=rng)
         self.guarantee_ = guarantee
-        self._priced(ledger, guarantee, ALL_RECORDS, len(pixels), OF_IMAGES.format(classes))
+        public = f"the number of classes, {classes}, and the size of an image are public"
+        self._priced(ledger, guarantee, ALL_RECORDS, len(pixels), public)
         self._after = AFTER[self.method]
         return self
 

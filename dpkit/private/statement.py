@@ -20,7 +20,6 @@ SEEDED = (
     "of private data."
 )
 SETTINGS = "settings and initial weights do not depend on the records"
-OF_IMAGES = "the number of classes, {}, and the size of an image are public"
 INDEPENDENT = (
     "initial weights, buffers, transform and settings (learning rates too, as training goes on) do "
     "not depend on the records; neither the preparation of a record, nor its loss or the fake "

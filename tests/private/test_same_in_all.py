@@ -15,7 +15,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dpkit import PrivateImages, PrivateTable
-from dpkit.synthesizers.warm_gan import WarmGan
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*DataLoader"),
@@ -25,9 +24,6 @@ FEW = slice(200)
 IMAGES, LABELS = ((X[FEW] + 1) / 2).numpy(), Y[FEW].numpy()
 COLUMNS = {"one": ["a", "b"], "two": (0, 1)}
 FRAME = pd.DataFrame({"one": ["a", "b"] * 100, "two": np.linspace(0, 1, 200)})
-SMALL = {"latent_size": 2, "hidden": 8, "features": 8, "generator_batch": 32}
-WARM: Any = {"epsilon": 10, "delta": 1e-5, "steps": 2, "batch_size": 20, "options": SMALL}
-WARM["device"] = "cpu"
 FITTED: dict[str, Callable[[Any], Any]] = {  # by a seed
     "gan": lambda seed: gan_of(reproducible_seed=seed).fit(X, Y, steps=2),
     "gan without classes": lambda seed: gan_of(classes=None, reproducible_seed=seed).fit(
@@ -38,7 +34,6 @@ FITTED: dict[str, Callable[[Any], Any]] = {  # by a seed
         method="random features", reproducible_seed=seed
     ).fit(IMAGES, LABELS),
     "marginals": lambda seed: PrivateTable(COLUMNS, reproducible_seed=seed).fit(FRAME),
-    "warm gan": lambda seed: WarmGan(10, reproducible_seed=seed, **WARM).fit(IMAGES, LABELS),
 }
 FIT = pytest.mark.parametrize("fit", FITTED.values(), ids=FITTED)
 LATER = {"delta": 0.5, "epsilon": 9, "public_size": 7, "reproducible_seed": 1}
@@ -69,7 +64,7 @@ def test_a_number_is_how_many_and_a_seed_gives_the_same_fit_and_sample(fit):
                 refused()
 
 
-@pytest.mark.parametrize("fit", [fit for name, fit in FITTED.items() if name != "warm gan"])
+@FIT
 def test_it_is_an_estimator_whose_price_is_that_of_its_fit_whatever_is_set_later(fit):
     fitted = fit(0)
     copy, again = clone(fitted), pickle.loads(pickle.dumps(fitted))
@@ -83,7 +78,7 @@ def test_it_is_an_estimator_whose_price_is_that_of_its_fit_whatever_is_set_later
     assert same(*(one.sample(20, reproducible_seed=5) for one in (fitted, again)))
 
 
-@pytest.mark.parametrize("fit", [FITTED["gan"], FITTED["moments"], FITTED["warm gan"]])
+@pytest.mark.parametrize("fit", [FITTED["gan"], FITTED["moments"]])
 def test_labels_may_be_any_array(fit):
     made = fit(0)
     given = [2, 0, 2]

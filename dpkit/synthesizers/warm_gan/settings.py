@@ -7,7 +7,7 @@ from typing import Any
 from dpkit.common import checks
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.schedules import Constant
 from dpkit.private.plan import Plan, PlannedGan
@@ -100,12 +100,6 @@ class WarmGanSettings(PlannedGan):
         """The releases of the moments and `steps` steps (all, by default), under add-remove."""
         return [*self.moments.ledger(), *super().ledger(public_size=public_size, steps=steps)]
 
-    def guarantee(self) -> Guarantee:
-        """The certified bound on all of it, under add-remove adjacency."""
-        return pld.epsilon(
-            self.ledger(public_size=self.plan.public_size), delta=self.plan.delta
-        )
-
 
 def calibrated(
     epsilon: float,
@@ -117,8 +111,6 @@ def calibrated(
     share: float = 0.5,
     steps: int = 150,
     batch_size: int = 2048,
-    max_grad_norm: float = 1.0,
-    seeded: bool = False,
     **more: Any,
 ) -> WarmGanSettings:
     """The settings with the least noise whose certified epsilon, of everything, is <= epsilon.
@@ -129,7 +121,7 @@ def calibrated(
         public_size: declared number of records.
         classes, shape: as `MomentsSettings`.
         share: of mu^2 (Gaussian differential privacy) that the moments take, in (0, 1).
-        steps, batch_size, max_grad_norm, seeded: as `Plan`.
+        steps, batch_size: as `Plan`.
         more: of `WarmGanSettings`.
 
     Raises:
@@ -153,8 +145,6 @@ def calibrated(
         batch_size=batch_size,
         records=public_size,
         public_size=public_size,
-        max_grad_norm=max_grad_norm,
-        seeded=seeded,
         before=moments.ledger(),
     )
     return WarmGanSettings(moments, plan, epsilon, **more)
