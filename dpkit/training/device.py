@@ -175,7 +175,6 @@ class PrivateGenerator(torch.Generator):
 
     def __init__(self, device: torch.device) -> None:
         self.process = os.getpid()
-        self.ahead: Any = None  # see noise_ahead
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -14,12 +14,12 @@ from itertools import repeat
 from math import inf
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from scipy.special import ndtr
 from torch import Tensor
 
 from dpkit.privacy import normals
-from dpkit.training import noise_ahead
 
 AT_ONCE = 2**16  # coordinates that a CPU works on at a time
 
@@ -138,11 +138,13 @@ def standard_normals(rng: torch.Generator, sizes: Sequence[int]) -> Iterator[Ten
     """Standard normals in blocks, float64 (size,): on CUDA where rng is there, else on the CPU.
 
     As `normals.standard_normals`; the bulk is torch's Box-Muller transform on a GPU, and on a CPU
-    the ziggurat's bit generator is keyed by 128 bits from `rng` (see `noise_ahead`).
+    the ziggurat's bit generator is keyed by 128 bits from `rng`, anew for each release.
     """
     if rng.device.type == "cuda":
         return iter(_on_gpu(sum(sizes), rng=rng).split(list(sizes)))
-    return map(torch.from_numpy, noise_ahead.drawn(rng, sizes))
+    key = torch.randint(2**32, (8,), generator=rng, device=rng.device).tolist()
+    own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(key)))
+    return (torch.from_numpy(normals.standard_normals(size, rng=own)) for size in sizes)
 
 
 def _on_gpu(count: int, *, rng: torch.Generator) -> Tensor:

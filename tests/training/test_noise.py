@@ -8,6 +8,7 @@ import copy
 import math
 import multiprocessing
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -119,6 +120,22 @@ def test_noise_repeats_with_its_generator_and_uses_no_other():
     assert (first == again).all()
     assert (first != other).sum() > 15  # of 21; two draws share a place on the grid 1 in 100 times
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_no_block_of_noise_enters_twice(monkeypatch):
+    """Not in a release, nor in another of a thread that shares the generator; a seed repeats it."""
+    monkeypatch.setattr(noise, "AT_ONCE", 30)
+    sums = zeros([(60,), (30,)])
+
+    def blocks():
+        rng = generator_on(CPU, reproducible_seed=3)
+        with ThreadPoolExecutor(2) as threads:
+            found = threads.map(lambda _: flat(noised(sums, noise_std=1.0, rng=rng)), range(50))
+            return {block.tobytes() for release in found for block in release.reshape(3, 30)}
+
+    found = blocks()
+    assert len(found) == 50 * 3
+    assert found == blocks()
 
 
 # A noise for each tensor or coordinate

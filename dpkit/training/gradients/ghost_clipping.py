@@ -18,7 +18,6 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpkit.common import checks
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
-from dpkit.training import noise_ahead
 from dpkit.training.device import precision
 from dpkit.training.gradients import functional, independence, layers, unsupported
 from dpkit.training.gradients.unsupported import (
@@ -504,7 +503,6 @@ def clipped_sum(
     if microbatch_size is None:
         microbatch_size = max(len(inputs[0]), 1)
     checks.whole(1, microbatch_size=microbatch_size)
-    noise_ahead.begin()
     found: Clipped | None = None
     for part in zip(*(x.split(microbatch_size) for x in inputs), strict=True):
         gradients, losses = of(*part)

@@ -1,13 +1,12 @@
 """Trains on the digits in processes that are killed at random moments; prints what was seen.
 
-Run by test_crashes.py. The parent only forks and kills; every child trains, on one thread, and
-draws its noise ahead on another: all but the one that nothing kills, whose bits the others must
-have. Every block of noise that enters a release is reported before the step that it belongs to.
+Run by test_crashes.py. The parent only forks and kills; every child trains. One is not killed, and
+the others must end with its bits. Every block of noise that enters a release is reported before the
+step that it belongs to.
 """
 
 import hashlib
 import json
-import math
 import os
 import random
 import signal
@@ -21,7 +20,7 @@ import torch
 
 from dpkit import datasets
 from dpkit.papers import dp_cgan as paper
-from dpkit.training import noise_ahead
+from dpkit.training import noise
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.device import generator_on
@@ -41,16 +40,15 @@ def digits() -> Data:
 
 
 def reported(report: int, drawn, rng, sizes):
-    """What `noise_ahead.drawn` gives, each block after its digest is reported."""
+    """What `noise.standard_normals` gives, each block after its digest is reported."""
     for block in drawn(rng, sizes):
-        os.write(report, f"block {hashlib.sha256(block.tobytes()).hexdigest()}\n".encode())
+        os.write(report, f"block {hashlib.sha256(described(block)).hexdigest()}\n".encode())
         yield block
 
 
-def child(path: Path, report: int, seed: int, least: float) -> None:
+def child(path: Path, report: int, seed: int) -> None:
     """Train to the end; report each step's number, then a digest of all that training changed."""
-    noise_ahead.LEAST = least
-    noise_ahead.drawn = partial(reported, report, noise_ahead.drawn)
+    noise.standard_normals = partial(reported, report, noise.standard_normals)
     place = Checkpoints(path, every=5, reserve=8)
     gan = paper.new_gan(SETTINGS, seed=0, device=CPU)
     rng = generator_on(CPU, reproducible_seed=seed)
@@ -70,7 +68,7 @@ def described(value) -> bytes:
     return repr(value).encode()
 
 
-def started(path: Path, seed: int, least: float = 1) -> tuple[int, int]:
+def started(path: Path, seed: int) -> tuple[int, int]:
     """(process, what it reports to)"""
     read, write = os.pipe()
     process = os.fork()
@@ -80,7 +78,7 @@ def started(path: Path, seed: int, least: float = 1) -> tuple[int, int]:
     code = 1
     try:
         os.close(read)
-        child(path, write, seed, least)
+        child(path, write, seed)
         code = 0
     finally:
         os._exit(code)
@@ -97,8 +95,8 @@ def lines_until(source: int, enough: int) -> str:
     return text.decode()
 
 
-def finish(path: Path, seed: int, blocks: dict[str, set[int]], least: float = 1) -> dict:
-    process, source = started(path, seed, least)
+def finish(path: Path, seed: int, blocks: dict[str, set[int]]) -> dict:
+    process, source = started(path, seed)
     report = lines_until(source, 10**9)
     os.waitpid(process, 0)
     os.close(source)
@@ -131,7 +129,7 @@ def main(folder: Path) -> None:
     chance = random.Random(0)
     blocks: dict[str, set[int]] = {}
     saw = {"kills": [], "finished": []}
-    saw["uninterrupted"] = finish(folder / "whole", 0, blocks, least=math.inf)
+    saw["uninterrupted"] = finish(folder / "whole", 0, blocks)
     chain = 0
     while len(saw["kills"]) < KILLS:
         path = folder / str(chain)
