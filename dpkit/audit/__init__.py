@@ -13,4 +13,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "check"]
 
-__getattr__, __dir__ = of_modules(__name__)
+CHECKER = "dpkit.audit.training.checker"
+__getattr__, __dir__ = of_modules(__name__, check=CHECKER, Report=CHECKER)

@@ -27,14 +27,7 @@ def on_demand(package: str) -> Attributes:
     Args:
         package: full name, such as "dpkit.private".
     """
-    return given(
-        package, _promised(package) | (_modules(package) if package == "dpkit" else {})
-    )
-
-
-def _promised(package: str) -> dict[str, str]:
-    """The module of each name that a package imports under `if TYPE_CHECKING:`."""
-    return {
+    homes = {
         name.name: str(one.module)
         for node in ast.parse(inspect.getsource(sys.modules[package])).body
         if isinstance(node, ast.If)
@@ -42,6 +35,7 @@ def _promised(package: str) -> dict[str, str]:
         if isinstance(one, ast.ImportFrom)
         for name in one.names
     }
+    return given(package, homes | (_modules(package) if package == "dpkit" else {}))
 
 
 def given(package: str, homes: Mapping[str, str]) -> Attributes:
@@ -63,9 +57,9 @@ def given(package: str, homes: Mapping[str, str]) -> Attributes:
     return get, lambda: sorted(homes)
 
 
-def of_modules(package: str) -> Attributes:
-    """Return `__getattr__` and `__dir__` of a package that gives its modules and its imports."""
-    return given(package, _modules(package) | _promised(package))
+def of_modules(package: str, **homes: str) -> Attributes:
+    """Return `__getattr__` and `__dir__` of a package that has modules, and names of theirs."""
+    return given(package, _modules(package) | homes)
 
 
 def _modules(package: str) -> dict[str, str]:

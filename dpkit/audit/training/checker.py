@@ -42,6 +42,7 @@ from dpkit.privacy import (
 )
 
 FEW_LINES = 4  # of noise, one of which may be private
+LEAST = 4  # numbers of which noise on a grid is not alike by chance
 FEW = 50  # values of a column of categories, at most
 FAR = 100.0  # times the range
 ROUGH = 1.002  # times the claim: rounding of what moves
@@ -105,9 +106,9 @@ class Report:
             *(f"Charged: {one}." for one in self.ledger),
             *(f"Supposed: {one}." for one in self.assumptions),
         ]
-        heads = ("verdict", "claimed", "charged", "proven", "measured")
         lines = [(f"{Path(x.file).name}:{x.line}", x.text, x.finding) for x in self.blame]
         found = [Table(("line", "program", "what is found"), lines)] if lines else []
+        heads = ("verdict", "claimed", "charged", "proven", "measured")
         return [*found, Table(heads, [(self.verdict, *numbers)], notes)]
 
     def __str__(self) -> str:
@@ -255,10 +256,6 @@ class _Pair(NamedTuple):
             if by := float(far.sum() if a.law.law == "laplace" else np.linalg.norm(far)):
                 yield a, by
 
-    def leaks(self) -> list[str]:
-        """Names of what is released and differs."""
-        return _differing(self.one, self.other)
-
 
 def _differing(one: Run, other: Run) -> list[str]:
     names = {**one.out, **other.out}
@@ -302,20 +299,21 @@ class _Search:
         """As many records at each end of the range, or with each of few whole numbers."""
         rows = held.reshape(len(held), -1)
         for j, column in enumerate(rows.T):
-            values = np.unique(column)
+            values = np.unique(column)[::-1]
             whole = len(values) <= FEW and np.array_equal(values, np.round(values))
-            values = values[::-1] if whole else values[[0, -1]]
-            rows[:, j] = self.rng.permutation(np.resize(values, len(held)))
+            rows[:, j] = self.rng.permutation(
+                np.resize(values if whole else values[[0, -1]], len(held))
+            )
         return rows.reshape(held.shape)
 
     def _record(self, how: str, held: np.ndarray, place: int) -> Any:
         low, high = held.min(0), held.max(0)
-        if how == "other":
-            return held[self.rng.integers(len(held))]
-        if how == "mirror":
-            return low + high - held[place] if held.dtype.kind != "b" else ~held[place]
         end = np.where(self.rng.random(held.shape[1:]) < 0.5, low, high)
-        return end if how == "end" else held[place] if held.dtype.kind != "f" else end * FAR
+        return {
+            "end": end,
+            "far": end * FAR if held.dtype.kind == "f" else held[place],
+            "other": held[self.rng.integers(len(held))],
+        }[how]
 
     def _pairs(self, base: Run, data: Any, *, places: int) -> Iterator[_Pair]:
         sizes = [
@@ -335,7 +333,7 @@ class _Search:
             if sampled:
                 without = self.run(data, earlier=base, left_out=place)
                 yield _Pair("left out", place, (data, data), base, without)
-            for how in ("end", "end", "other", "mirror", "far"):
+            for how in ("end", "end", "other", "end", "far"):
                 changed = deepcopy(data)
                 for column, held in zip(_columns(changed), _columns(data), strict=True):
                     _put(column, place, self._record(how, array(held), place))
@@ -362,12 +360,16 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
     lost |= {x for pair in found.pairs for x in pair.one.lost | pair.other.lost}
     unknown: Found = [("noise of a law that is not followed", x) for x in sorted(lost)]
     leaking = [
-        (len(x), pair) for pair in found.pairs if pair.how != "removed" and (x := pair.leaks())
+        (len(x), pair)
+        for pair in found.pairs
+        if pair.how != "removed" and (x := _differing(pair.one, pair.other))
     ]
     steady = {x for x, held in found.base.out.items() if _alike(held, found.fresh.out.get(x))}
     if leaking:
-        pair = next((x for _, x in leaking if steady & {*x.leaks()}), leaking[0][1])
-        names = sorted(pair.leaks())
+        pair = next(
+            (x for _, x in leaking if steady & {*_differing(x.one, x.other)}), leaking[0][1]
+        )
+        names = sorted(_differing(pair.one, pair.other))
         what = ", ".join(x or "what train returns" for x in names[:3])
         said = f"{what}: differs with one record, past all noise"
         where = next(iter(pair.other.reused), None) or _line_of(found, pair)
@@ -376,17 +378,17 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
         if not steady & {*names} and (unknown or whole):
             return "undecided", [(said, where), *unknown]
         return "broken", [(said, where)]
-    if found.stopped:
-        said = (
-            f"train raises {found.stopped} where one record differs, and this is seen as well"
-        )
-        return "undecided", [(said, None)]
-    if unknown:
-        return "undecided", unknown
-    if not moving:
-        return "undecided", [("no record changes anything", None)]
-    if found.base.reused:
-        return "undecided", [("this noise is added more than once", min(found.base.reused))]
+    stopped = (
+        f"train raises {found.stopped} where one record differs, and this is seen as well"
+    )
+    doubts: Found = [
+        *unknown,
+        *([(stopped, None)] if found.stopped else []),
+        *(("this noise is added more than once", x) for x in sorted(found.base.reused)),
+        *([] if moving else [("no record changes anything", None)]),
+    ]
+    if doubts:
+        return "undecided", doubts
     if price[0] <= claimed * ROUGH + 1e-3:
         return "covered", []
     said = f"the noise that is added here costs {price[0]:.4g}, with all that is charged"
@@ -402,15 +404,16 @@ def _at_noise(found: _Search) -> Iterator[tuple[str, Place]]:
     moved = {one.key for pair in found.pairs for one, _ in pair.moved()}
     seen: list[np.ndarray] = []
     for one in (x for x in found.base.releases.values() if x.key in moved):
-        if one.law.law == "unknown" or not (one.std > 0).all():
+        few = one.rounded and one.std.size < LEAST
+        if one.law.law == "unknown" or few or not (one.std > 0).all():
             continue
         unit, where = (one.noise / one.std).round(4), one.key[1]
         if (other := found.fresh.releases.get(one.key)) and one.like(
-            other, 0.05 if one.std.size >= 4 else 1e-6
+            other, 0.05 if one.std.size >= LEAST else 1e-6
         ):
             said = "the noise is the same in every run: its seed is fixed"
             yield said, found.base.seeded or where
-        if unit.size > 1 and np.unique(unit).size <= unit.size / 2:
+        if not one.rounded and unit.size > 1 and np.unique(unit).size <= unit.size / 2:
             yield (
                 "one draw is the noise of several numbers, whose differences have none",
                 where,
@@ -544,7 +547,10 @@ def _of_world(
 
 def _measured(found: _Search, trials: int, delta: float, adjacency: Adjacency) -> LowerBound:
     """Tell two worlds apart by the released numbers, along a line that half of the runs show."""
-    pair = max(found.pairs, key=lambda x: (len(x.leaks()), sum(by for _, by in x.moved())))
+    pair = max(
+        found.pairs,
+        key=lambda x: (len(_differing(x.one, x.other)), sum(by for _, by in x.moved())),
+    )
     worlds = []
     for data in pair.data:
         seeds = found.rng.integers(2**31, size=2 * trials).tolist()
@@ -581,7 +587,7 @@ def _line_of(found: _Search, pair: _Pair) -> Place | None:
         run_once(train, data, earlier=pair.one, **given)
         traces.append(trace)
     one, other = traces
-    wanted = {prints(pair.one.out.get(name)) for name in pair.leaks()}
+    wanted = {prints(pair.one.out.get(name)) for name in _differing(pair.one, pair.other)}
     starts = []
     for name, past in one.history.items():
         if not past or not wanted & past[-1][1]:

@@ -100,10 +100,8 @@ class Drawn(np.ndarray):
         law = self.law
         if law.release and not func.__name__.startswith("arg"):
             law.release.used = True
-        if law.law in NOISES and func in (
-            np.tril,
-            np.triu,
-        ):  # even of noise that served elsewhere
+        # parts of noise, even if it served elsewhere
+        if law.law in NOISES and func in (np.tril, np.triu):
             return Drawn.of(result, Law(law.law, law.std, law.where), self.run)
         if law.law not in NOISES or law.spent or "like" in func.__name__:
             return result
@@ -142,10 +140,9 @@ def _of_numpy(run: Run, name: str, draw: Callable[..., Any], *args: Any, **kwarg
     if law == "":
         return _chosen(run, name, draw, *args, **kwargs)
     if law in ("normal", "laplace") and name not in ("standard_normal", "randn"):
-        first = "mu" if "mu" in kwargs or "sigma" in kwargs else "loc"
-        own = (first, "sigma" if first == "mu" else "scale", "size")
-        given: dict[str, Any] = dict(zip(own, (0.0, 1.0, None), strict=True)) | kwargs
-        loc, scale, size = (given | dict(zip(own, args, strict=False))).values()
+        loc = kwargs.get("loc", kwargs.get("mu", (*args[:1], 0.0)[0]))
+        scale = kwargs.get("scale", kwargs.get("sigma", (*args[1:2], 1.0)[0]))
+        size = kwargs.get("size", (*args[2:3], None)[0])
         if size is None:
             size = np.broadcast_shapes(np.shape(loc), np.shape(scale)) or None
         unit = np.asarray(draw(0.0, 1.0, *([] if size is None else [size])))
@@ -153,10 +150,9 @@ def _of_numpy(run: Run, name: str, draw: Callable[..., Any], *args: Any, **kwarg
         return noise if np.ndim(loc) == 0 and loc == 0 else loc + noise
     arrays = [x for x in (*args, *kwargs.values()) if isinstance(x, np.ndarray)]
     value = run.drawn(name, np.asarray(draw(*args, **kwargs)), arrays)
-    chance = kwargs.get("p", args[1] if len(args) > 1 else None)
-    if name == "binomial":
-        return Drawn.of(value, run.poisson(value, chance), run)
-    return Drawn.of(value, Law(law), run)
+    chance = kwargs.get("p", (*args[1:2], None)[0])
+    known = run.poisson(value, chance) if name == "binomial" else Law(law)
+    return Drawn.of(value, known, run)
 
 
 def _chosen(run: Run, name: str, draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -220,8 +216,8 @@ def _generators(run: Run) -> Iterator[Any]:
     yield patch.object(np.random, "default_rng", noted(seeded_rng))
     yield patch.object(np.random, "RandomState", legacy)
     yield patch.object(np.random, "seed", noted(shared.seed))
-    global_seed = torch.manual_seed  # noqa: TID251  the program's own calls are noted
-    yield patch.object(torch, "manual_seed", noted(global_seed))
+    own = noted(torch.manual_seed)  # noqa: TID251  the program's calls are noted
+    yield patch.object(torch, "manual_seed", own)
     yield patch.object(np.random.mtrand, "_rand", shared)
     yield patch.object(os, "urandom", run.rng.randbytes)
     for name in LAWS:
@@ -239,8 +235,7 @@ def law_of(value: Any) -> Law | None:
 
 
 def _known(tensor: Any, law: Law | None) -> Any:
-    if law is not None or hasattr(tensor, "law"):
-        tensor.law = law
+    tensor.law = law
     return tensor
 
 
@@ -296,12 +291,8 @@ class Following(TorchDispatchMode):
         if law and law.law == "order" and plain == "slice":
             self.run.select("slice", made)
         for one in made if isinstance(made, list | tuple) else [made]:
-            own = (
-                law
-                if law is None or law.release or plain == "copy"
-                else law.part(plain in KEPT)
-            )
-            _known(one, own)
+            same = law is None or law.release or plain == "copy"
+            _known(one, law if same else law.part(plain in KEPT))
         return made
 
     def _drawn(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -311,7 +302,7 @@ class Following(TorchDispatchMode):
         given = [x for x in args[shaped:] if not isinstance(x, torch.Generator)]
         if plain in ("normal", "randn", "randn_like"):
             mean, std = (*given, 0.0, 1.0)[:2] if plain == "normal" else (0.0, 1.0)
-            unit = run.drawn(name, ((made - mean) / std).detach())
+            unit = run.drawn(name, ((made - mean) / std).detach().nan_to_num())
             made.copy_(unit * std + mean)
             if isinstance(mean, Tensor) or mean != 0:
                 return _known(*run.noised(mean, Law("normal", abs(std)), made))

@@ -80,8 +80,10 @@ EMPTY = (
     "new_empty",
     "norm",
 )
-FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-FLOATS |= {np.dtype(x) for x in ("float16", "float32", "float64")}
+FLOATS = {
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    *map(np.dtype, ("float16", "float32", "float64")),
+}
 
 
 Place = tuple[str, int]  # a line of a program: file and number
@@ -139,6 +141,7 @@ class Noising:
     std: np.ndarray
     selection: int
     values: list[Any] = field(default_factory=list)
+    rounded: bool = False  # to a grid, after the addition
     used: bool = False  # other than in comparisons
 
     def like(self, other: "Noising", within: float = 0.05) -> bool:
@@ -217,9 +220,9 @@ class Run:
     def select(self, kind: str, members: Any, rate: float | None = None) -> None:
         """Note a choice of records, by their places."""
         at = array(members).reshape(-1).astype(int)
-        rate = at.size / self.records if rate is None else rate
+        rate = round(at.size / self.records if rate is None else rate, 9)
         counted = np.bincount(at, minlength=self.records)
-        self.selections.append(Selection(kind, round(rate, 9), counted, place()))
+        self.selections.append(Selection(kind, rate, counted, place()))
 
     def poisson(self, mask: Any, rate: Any) -> Law:
         """Note a Poisson sample, without the record that is left out."""
@@ -291,7 +294,7 @@ class Run:
         noise = flat(result) - signal
         if not rounded:
             std = np.where(noise == 0, 0.0, std)  # such as beside a triangle of noise
-        now = Noising(key, law, signal, noise, std, len(self.selections))
+        now = Noising(key, law, signal, noise, std, len(self.selections), rounded=rounded)
         self.releases[key] = now
         return self.more(now, result), Law("noised", release=now)
 
