@@ -4,7 +4,7 @@ import sys
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -49,18 +49,17 @@ def check(
         raise ValueError(f"PROGRAM must be MODULE:FUNCTION, got {program}: {error}") from error
     if Path(data).suffix not in (".npy", ".npz"):
         raise ValueError(f"--data must be a file *.npy or *.npz, got {data}")
-    held: Any = np.load(data)
     report = judged(
         train,
-        dict(held) if data.endswith("z") else held,
+        dict(np.load(data)) if data.endswith("z") else np.load(data),
         claimed=claimed,
         delta=delta,
         adjacency=adjacency,  # pyright: ignore[reportArgumentType]
         trials=trials,
     )
     if page is not None:
-        told = f"<!doctype html><meta charset='utf-8'><title>{escape(program)}</title>"
-        write_bytes(Path(page), (told + report._repr_html_()).encode())
+        head = f"<!doctype html><meta charset='utf-8'><title>{escape(program)}</title>"
+        write_bytes(Path(page), f"{head}{report._repr_html_()}".encode())
     if as_json:
         print_json(report.as_dict())
     else:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from html import escape
 from itertools import zip_longest
 from math import inf, sqrt
 from pathlib import Path
@@ -21,13 +22,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
 
 from dpkit.audit.bounds import clopper_pearson
 from dpkit.audit.scores import LowerBound
 from dpkit.audit.training.following import Trace, run_once
 from dpkit.audit.training.replay import Noising, Place, Run, array, flat, prints
 from dpkit.common import checks
-from dpkit.common.show import Table, at_least, at_most, short
 from dpkit.privacy import (
     ADJACENCIES,
     Adjacency,
@@ -52,9 +53,7 @@ ASSUMED = (
     "what train returns is all that is released",
     "noise is exact: neither its floating-point form nor its generator is looked at",
     "no other record, and no other data, move what is noised farther than those that were tried",
-)
-HALVED = (
-    "where batches are no Poisson samples, adding a record moves half as far as replacing it"
+    "where batches are no Poisson samples, adding a record moves half as far as replacing it",
 )
 Found = list[tuple[str, Place | None]]
 
@@ -96,26 +95,22 @@ class Report:
     assumptions: tuple[str, ...]
     runs: int
 
-    def tables(self) -> list[Table]:
-        """The four numbers, and the lines."""
-        proven = "none" if self.proven is None else at_most(self.proven)
-        measured = at_least(self.measured.epsilon) if self.measured else "not asked"
-        numbers = [short(self.claimed), at_most(self.charged), proven, measured]
-        notes = [
-            f"Delta {short(self.delta)}, {self.adjacency}, {self.runs} runs.",
-            *(f"Charged: {one}." for one in self.ledger),
-            *(f"Supposed: {one}." for one in self.assumptions),
-        ]
-        lines = [(f"{Path(x.file).name}:{x.line}", x.text, x.finding) for x in self.blame]
-        found = [Table(("line", "program", "what is found"), lines)] if lines else []
-        heads = ("verdict", "claimed", "charged", "proven", "measured")
-        return [*found, Table(heads, [(self.verdict, *numbers)], notes)]
-
     def __str__(self) -> str:
-        return "\n\n".join(map(Table.text, self.tables()))
+        # bounds are rounded to their safe sides
+        proven = "none" if self.proven is None else f"{self.proven * 1.0005:.4g}"
+        measured = f">= {self.measured.epsilon * 0.9995:.4g}" if self.measured else "not asked"
+        lines = [
+            f"{self.verdict}: claimed {self.claimed:.4g} | charged {self.charged * 1.0005:.4g} | "
+            f"proven {proven} | measured {measured}",
+            f"delta {self.delta:g}, {self.adjacency}, {self.runs} runs",
+            *(f"{Path(x.file).name}:{x.line}: {x.finding}\n    {x.text}" for x in self.blame),
+            *(f"charged: {one}" for one in self.ledger),
+            *(f"supposed: {one}" for one in self.assumptions),
+        ]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return "".join(map(Table.html, self.tables()))
+        return f"<pre>{escape(str(self))}</pre>"
 
     def as_dict(self) -> dict[str, Any]:
         """All of it for JSON."""
@@ -189,15 +184,14 @@ def check(
             for said, at in dict.fromkeys(blame)
         ),
         price[1],
-        (*ASSUMED, *([HALVED] if adjacency == "add-remove" else [])),
+        ASSUMED[:-1] if adjacency == "replace-one" else ASSUMED,
         found.runs,
     )
 
 
 def _columns(data: Any) -> list[Any]:
     """The arrays of records in the data (TypeError, ValueError: there are none, or too few)."""
-    parts = list(data.values()) if isinstance(data, dict) else data
-    parts = list(parts) if isinstance(parts, list | tuple) else [parts]
+    parts = tree_leaves(data)
     if not parts or not all(isinstance(x, Tensor | np.ndarray) and x.ndim for x in parts):
         raise TypeError(
             "data must be arrays or tensors with a record in each row, or a tuple or dict of them, "
@@ -214,16 +208,6 @@ def _put(column: Any, place: int, record: Any) -> None:
     column[place] = (
         torch.as_tensor(record).to(column) if isinstance(column, Tensor) else record
     )
-
-
-def _without(data: Any, place: int) -> Any:
-    """The data without a record."""
-    if isinstance(data, dict):
-        return {name: _without(x, place) for name, x in data.items()}
-    if isinstance(data, list | tuple):
-        return type(data)(_without(x, place) for x in data)
-    keep = np.delete(np.arange(len(data)), place)
-    return data[keep]
 
 
 class _Pair(NamedTuple):
@@ -322,15 +306,14 @@ class _Search:
         some = [*(int(f(x)) for x in sizes[:1] for f in (np.argmax, np.argmin)), 0]
         taken = sum((x.members for x in base.selections), np.zeros(self.records))
         some += np.argsort(-taken - self.rng.random(self.records)).tolist()
-        sampled = any(x.kind == "poisson" for x in base.selections)
         for place in list(dict.fromkeys(some))[:places]:
             if not base.selections:  # else places and batches shift
-                fewer = _without(data, place)
+                keep = np.delete(np.arange(self.records), place)
+                fewer = tree_map(lambda x, keep=keep: x[keep], data)
                 with suppress(Exception):
-                    yield _Pair(
-                        "removed", place, (data, fewer), base, self.run(fewer, earlier=base)
-                    )
-            if sampled:
+                    other = self.run(fewer, earlier=base)
+                    yield _Pair("removed", place, (data, fewer), base, other)
+            if any(x.kind == "poisson" for x in base.selections):
                 without = self.run(data, earlier=base, left_out=place)
                 yield _Pair("left out", place, (data, data), base, without)
             for how in ("end", "end", "other", "end", "far"):
@@ -404,8 +387,8 @@ def _at_noise(found: _Search) -> Iterator[tuple[str, Place]]:
     moved = {one.key for pair in found.pairs for one, _ in pair.moved()}
     seen: list[np.ndarray] = []
     for one in (x for x in found.base.releases.values() if x.key in moved):
-        few = one.rounded and one.std.size < LEAST
-        if one.law.law == "unknown" or few or not (one.std > 0).all():
+        alike = one.rounded and one.std.size < LEAST  # by chance
+        if alike or one.law.law == "unknown" or not (one.std > 0).all():
             continue
         unit, where = (one.noise / one.std).round(4), one.key[1]
         if (other := found.fresh.releases.get(one.key)) and one.like(
@@ -498,40 +481,35 @@ def _of_world(
         if pair.how == "removed":  # beyond this, what follows from their number moves as well
             removed = max(removed, mu)
             continue
-        scales = sorted(by for law, by in rest if law == "laplace")
-        others.add((mu, tuple(scales)))
-    most = max(others, key=lambda x: x[0])
-    others.add((max(most[0], min(removed, most[0] * sqrt(2))), most[1]))
+        others.add((mu, tuple(sorted(by for law, by in rest if law == "laplace"))))
+    mu, scales = max(others, key=lambda x: x[0])
+    others.add((max(mu, min(removed, mu * sqrt(2))), scales))
     base = pairs[0].one
-    steps = {(_step(base, x), x.selection) for x in base.releases.values()}
-    counts = Counter(step for step, _ in steps)
+    counts = Counter(
+        step for step, _ in {(_step(base, x), x.selection) for x in base.releases.values()}
+    )
     chosen: Found = [
         (f"records are chosen here: {step[0]}, rate {step[1]:.4g}", step[2])
         for step in farthest
     ]
     if not chosen and base.selections:
-        last = base.selections[-1]
-        chosen = [(f"records are chosen here: {last.kind}, which hides nobody", last.where)]
-    # a step that nobody who was tried took part in costs what the others would have with its noise
-    reach: dict[Any, float] = {}
+        kind, _, _, where = base.selections[-1]
+        chosen = [(f"records are chosen here: {kind}, which hides nobody", where)]
+    # a step that nobody who was tried took part in costs as much as the others at most
+    most: dict[Any, float] = {}
     for step, by in farthest.items():
-        reach[step[:3]] = max(reach.get(step[:3], 0.0), by * step[3][-1])
+        most[step[:3]] = max(most.get(step[:3], 0.0), by)
+    moves = {step: farthest.get(step, most.get(step[:3])) for step in counts if step}
     best: Price = (0.0, (), chosen)
     for order in (lambda x: x[0], lambda x: sum(x[1]), lambda x: x[0] + sum(x[1])):
         mu, scales = max(others, key=order)
         try:  # no noise has no price, and some mechanisms none at this delta
             ledger = [
                 Release(
-                    MECHANISMS[step[0]](
-                        farthest.get(step) or reach[step[:3]] / max(step[3][-1], 1e-300),
-                        step[1],
-                        base.records,
-                        adjacency,
-                    ),
-                    times,
+                    MECHANISMS[step[0]](by, step[1], base.records, adjacency), counts[step]
                 )
-                for step, times in counts.items()
-                if step and step[:3] in reach
+                for step, by in moves.items()
+                if by
             ]
             ledger += [Release(Gaussian(unit / mu, adjacency))] if mu else []
             ledger += [

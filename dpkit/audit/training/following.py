@@ -216,8 +216,7 @@ def _generators(run: Run) -> Iterator[Any]:
     yield patch.object(np.random, "default_rng", noted(seeded_rng))
     yield patch.object(np.random, "RandomState", legacy)
     yield patch.object(np.random, "seed", noted(shared.seed))
-    own = noted(torch.manual_seed)  # noqa: TID251  the program's calls are noted
-    yield patch.object(torch, "manual_seed", own)
+    yield patch.object(torch, "manual_seed", noted(torch.manual_seed))  # noqa: TID251
     yield patch.object(np.random.mtrand, "_rand", shared)
     yield patch.object(os, "urandom", run.rng.randbytes)
     for name in LAWS:
@@ -264,7 +263,9 @@ class Following(TorchDispatchMode):
             return self._parts(plain, args, made)
         if plain in ("cat", "stack") and all(laws):
             same = len({(law.law, str(law.std)) for law in laws if law}) == 1
-            return _known(made, laws[0].part() if laws[0] and same else Law("unknown"))
+            return _known(
+                made, laws[0].part() if same and laws[0] is not None else Law("unknown")
+            )
         if plain == "_local_scalar_dense" or name.startswith("_foreach"):
             for law in filter(None, laws):
                 self.run.lost |= {place()} if law.law in NOISES else set()
@@ -291,8 +292,8 @@ class Following(TorchDispatchMode):
         if law and law.law == "order" and plain == "slice":
             self.run.select("slice", made)
         for one in made if isinstance(made, list | tuple) else [made]:
-            same = law is None or law.release or plain == "copy"
-            _known(one, law if same else law.part(plain in KEPT))
+            whole = law is None or law.release or plain == "copy"
+            _known(one, law if whole or law is None else law.part(plain in KEPT))
         return made
 
     def _drawn(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:

@@ -22,10 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-PACKAGE = Path(__file__).parents[2]
 LIBRARIES = (
     *sysconfig.get_paths().values(),
-    *(str(PACKAGE / x) for x in ("audit", "training")),
+    *(str(Path(__file__).parents[2] / x) for x in ("audit", "training")),
 )
 CODE = (type, ModuleType)
 NOISES = ("normal", "laplace", "unknown")
@@ -80,10 +79,6 @@ EMPTY = (
     "new_empty",
     "norm",
 )
-FLOATS = {
-    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
-    *map(np.dtype, ("float16", "float32", "float64")),
-}
 
 
 Place = tuple[str, int]  # a line of a program: file and number
@@ -221,8 +216,9 @@ class Run:
         """Note a choice of records, by their places."""
         at = array(members).reshape(-1).astype(int)
         rate = round(at.size / self.records if rate is None else rate, 9)
-        counted = np.bincount(at, minlength=self.records)
-        self.selections.append(Selection(kind, rate, counted, place()))
+        self.selections.append(
+            Selection(kind, rate, np.bincount(at, minlength=self.records), place())
+        )
 
     def poisson(self, mask: Any, rate: Any) -> Law:
         """Note a Poisson sample, without the record that is left out."""
@@ -274,7 +270,7 @@ class Run:
             law.spent = law.spent or "used"
             if law.release:
                 law.release.used = True
-        unknown = pure == len(own) == 1 and fresh and result.dtype in FLOATS
+        unknown = pure == len(own) == 1 and fresh and "float" in str(result.dtype)
         return result, Law("unknown") if unknown else None
 
     def noised(
