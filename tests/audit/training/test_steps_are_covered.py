@@ -9,7 +9,7 @@ import torch
 from short_runs import BATCH, RECORDS, assert_covered, checked
 from torch import nn
 
-from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
+from dpkit.papers import dp_cgan, rdp_gan, small_images
 from dpkit.privacy import Release, SampledGaussian
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
@@ -49,17 +49,6 @@ def of_small_images():
     return small_images.step, new, (uniform(RECORDS, 1, 8, 8), labels(1)), told
 
 
-def of_dpgan():
-    sizes = {"image_shape": (1, 9, 9), "critic_channels": (2, 3, 4), "latent_size": 3}
-    sizes |= {"generator_channels": (3, 2, 2), "critic_steps": 1}
-    settings = replace(dpgan.settings.REPAIRED, **sizes, **DRAWN)
-    new = partial(dpgan.new_gan, settings, seed=0, device=CPU)
-    step = dpgan.step_of(settings, uniform(RECORDS + 1, 1, 9, 9, seed=2))
-    charged = settings.ledger(public_size=RECORDS, steps=1)
-    told = {"settings": settings, "charged": charged, "steps": 1, **GENERATOR}
-    return step, new, (uniform(RECORDS, 1, 9, 9), labels(1)), told
-
-
 def of_rdp_gan(noise):
     small = {"network": rdp_gan.settings.Mlp(4), "features": 6, "latent_size": 3, "classes": 3}
     small |= {"discriminator_steps": 3, **DRAWN}
@@ -91,7 +80,6 @@ def of_private_gan(loss, n_critic=2):
 
 REPAIRED = {
     **{"dp_cgan": of_dp_cgan(dp_cgan.settings.REPAIRED), "small_images": of_small_images()},
-    "dpgan": of_dpgan(),
     "rdp_gan": of_rdp_gan(rdp_gan.settings.GradientNoise(Constant(2.0), 0.5)),
 }
 REPAIRED |= {f"PrivateGan, {loss}": of_private_gan(loss) for loss in LOSSES}
