@@ -7,6 +7,7 @@ more.
 """
 
 import linecache
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -42,11 +43,13 @@ from dpkit.privacy import (
     pld,
 )
 
+LONG = re.compile(r"\d+\.\d{4,}(e-\d+)?")  # numbers of more digits than tell something
 FEW_LINES = 4  # of noise, one of which may be private
 LEAST = 4  # numbers of which noise on a grid is not alike by chance
 FEW = 50  # values of a column of categories, at most
 FAR = 100.0  # times the range
 ROUGH = 1.002  # times the claim: rounding of what moves
+NOISY = ("normal", "randn", "randn_like", "standard_normal", "gauss", "laplace")
 ALIKE = 1e-5  # of the largest number: sums in another order
 ASSUMED = (
     "a record is a row of the data, and their number and range are public",
@@ -99,15 +102,19 @@ class Report:
         # bounds are rounded to their safe sides
         proven = "none" if self.proven is None else f"{self.proven * 1.0005:.4g}"
         measured = f">= {self.measured.epsilon * 0.9995:.4g}" if self.measured else "not asked"
-        lines = [
-            f"{self.verdict}: claimed {self.claimed:.4g} | charged {self.charged * 1.0005:.4g} | "
-            f"proven {proven} | measured {measured}",
-            f"delta {self.delta:g}, {self.adjacency}, {self.runs} runs",
-            *(f"{Path(x.file).name}:{x.line}: {x.finding}\n    {x.text}" for x in self.blame),
-            *(f"charged: {one}" for one in self.ledger),
-            *(f"supposed: {one}" for one in self.assumptions),
-        ]
-        return "\n".join(lines)
+        return "\n".join(
+            [
+                f"{self.verdict}: claimed {self.claimed:.4g} | charged "
+                f"{self.charged * 1.0005:.4g} | proven {proven} | measured {measured}",
+                f"delta {self.delta:g}, {self.adjacency}, {self.runs} runs",
+                *(
+                    f"{Path(x.file).name}:{x.line}: {x.finding}\n    {x.text}"
+                    for x in self.blame
+                ),
+                *(f"charged: {one}" for one in self.ledger),
+                *(f"supposed: {one}" for one in self.assumptions),
+            ]
+        )
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -341,6 +348,8 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
     moving = [one for pair in found.pairs for one, _ in pair.moved()]
     lost = {one.key[1] for one in moving if one.law.law == "unknown"}
     lost |= {x for pair in found.pairs for x in pair.one.lost | pair.other.lost}
+    # noise of which nothing is known is not said to be none
+    lost |= {x[1] for x in found.base.draws if not moving and x[0].removesuffix("_") in NOISY}
     unknown: Found = [("noise of a law that is not followed", x) for x in sorted(lost)]
     leaking = [
         (len(x), pair)
@@ -394,8 +403,7 @@ def _at_noise(found: _Search) -> Iterator[tuple[str, Place]]:
         if (other := found.fresh.releases.get(one.key)) and one.like(
             other, 0.05 if one.std.size >= LEAST else 1e-6
         ):
-            said = "the noise is the same in every run: its seed is fixed"
-            yield said, found.base.seeded or where
+            yield "the noise is the same in every run: fixed seed", found.base.seeded or where
         if not one.rounded and unit.size > 1 and np.unique(unit).size <= unit.size / 2:
             yield (
                 "one draw is the noise of several numbers, whose differences have none",
@@ -446,13 +454,11 @@ def _priced(found: _Search, delta: float, adjacency: Adjacency) -> Price:
     # nor does one from a fixed seed hide anybody
     both = zip(found.base.selections, found.fresh.selections, strict=False)
     vain |= {a.where for a, b in both if a.rate < 1 and np.array_equal(a.members, b.members)}
-    best: Price = (0.0, (), [])
     worlds: dict[int, list[_Pair]] = {}
     for pair in found.pairs:
         worlds.setdefault(id(pair.one), []).append(pair)
-    for pairs in worlds.values():
-        best = max(best, _of_world(pairs, vain, delta, adjacency), key=lambda x: x[0])
-    return best
+    prices = [_of_world(pairs, vain, delta, adjacency) for pairs in worlds.values()]
+    return max(prices, key=lambda x: x[0])
 
 
 def _of_world(
@@ -502,7 +508,7 @@ def _of_world(
     moves = {step: farthest.get(step, most.get(step[:3])) for step in counts if step}
     best: Price = (0.0, (), chosen)
     for order in (lambda x: x[0], lambda x: sum(x[1]), lambda x: x[0] + sum(x[1])):
-        mu, scales = max(others, key=order)
+        (mu, scales), ledger = max(others, key=order), []
         try:  # no noise has no price, and some mechanisms none at this delta
             ledger = [
                 Release(
@@ -519,7 +525,10 @@ def _of_world(
         except (Unsupported, ValueError):
             epsilon = inf
         if epsilon >= best[0]:
-            best = (epsilon, tuple(f"{n} x {one}" for one, n in ledger), chosen)
+            words = (
+                LONG.sub(lambda x: f"{float(x[0]):.4g}", f"{n} x {one}") for one, n in ledger
+            )
+            best = (epsilon, tuple(words), chosen)
     return best
 
 
@@ -561,8 +570,14 @@ def _line_of(found: _Search, pair: _Pair) -> Place | None:
             finally:
                 sys.settrace(None)
 
-        given = {"records": found.records, "seed": found.seed, "left_out": run.left_out}
-        run_once(train, data, earlier=pair.one, **given)
+        run_once(
+            train,
+            data,
+            records=found.records,
+            seed=found.seed,
+            earlier=pair.one,
+            left_out=run.left_out,
+        )
         traces.append(trace)
     one, other = traces
     wanted = {prints(pair.one.out.get(name)) for name in _differing(pair.one, pair.other)}

@@ -201,13 +201,13 @@ class Run:
         if held is not None and told != about:
             self.lost.add(key[1])  # its law follows from the records
         elif held is not None:
-            if self.left_out is not None and self.selections and len(np.shape(held)):
-                # each of a batch has draws of its own
-                before = self.selections[-1].members[: self.left_out].sum()
-                rest = np.delete(array(held), min(before, len(held) - 1), 0)
-                fits = np.shape(held) != np.shape(value) == rest.shape
-                rest = torch.from_numpy(rest) if isinstance(held, Tensor) else rest
-                held = rest if fits else held
+            if self.left_out is not None and self.selections:
+                # each of a batch has draws of its own, maybe several, along some axis
+                before = int(self.selections[-1].members[: self.left_out].sum())
+                for axis, (had, now) in enumerate(zip(np.shape(held), np.shape(value))):  # noqa: B905
+                    cut = slice((had - now) * before, (had - now) * (before + 1))
+                    held = held if had == now else np.delete(array(held), cut, axis)
+                held = torch.as_tensor(held) if isinstance(value, Tensor) else held
             value = deepcopy(held) if np.shape(held) == np.shape(value) else value
         self.draws[key] = (deepcopy(value), about)
         return value

@@ -194,7 +194,7 @@ def test_steps_of_agd_are_covered_by_their_joint_release(steps):
     data = torch.cat((x, x[:2] / 2)), torch.cat((y, y[:2]))
     told = {"charged": Release(settings.release(0), steps), "steps": steps}
     told |= {"settings": settings, "released": lambda model: model.net}
-    assert_covered(checked(agd.step, partial(tiny, settings), data, **told))
+    assert_covered(checked(agd.step, partial(tiny, settings), data, **told), share=0.85)
 
 
 def test_a_stored_run_goes_on_with_all_that_it_remembers(tmp_path):
