@@ -311,7 +311,13 @@ class Following(TorchDispatchMode):
         tensors = [x for x in given if isinstance(x, Tensor)]
         made.copy_(run.drawn(name, made.detach().clone(), tensors))
         if plain in ("rand", "rand_like", "uniform"):
-            return _known(made, Law("uniform"))
+            # any other range is that of weights
+            return _known(
+                made,
+                Law("uniform")
+                if [*given, 0, 1][:2] in ([0, 1], [0.0, 1.0]) or plain != "uniform"
+                else None,
+            )
         if plain == "bernoulli":
             chance = array(given[-1] if given else 0.5)
             return _known(
@@ -341,7 +347,8 @@ def _crossing(run: Run) -> Iterator[Any]:
     numpy, noised = Tensor.numpy, normals.noised
 
     def to_numpy(tensor: Tensor, **kwargs: Any) -> Any:
-        return Drawn.of(numpy(tensor, **kwargs), law_of(tensor), run)
+        made, law = numpy(tensor, **kwargs), law_of(tensor)
+        return made if law is None else Drawn.of(made, law, run)
 
     def kits(sums: Any, *, noise_std: float, rng: Any) -> Any:
         plain = np.random.Generator(rng.bit_generator)
@@ -389,6 +396,8 @@ def run_once(
         law = law_of(leaf)
         if law and law.release:
             law.release.used = True
+        # noise that is known is none
+        run.reused |= {law.where} if law and law.spent == "added" else set()
         run.out[name] = array(leaf).copy()
     return run
 

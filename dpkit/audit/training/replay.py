@@ -21,11 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 LIBRARIES = (
     *sysconfig.get_paths().values(),
     *(str(Path(__file__).parents[2] / x) for x in ("audit", "training")),
 )
+ALIKE = 1e-5  # of the largest number: sums in another order
 CODE = (type, ModuleType)
 NOISES = ("normal", "laplace", "unknown")
 # torch's operations and NumPy's functions, by what becomes of noise in them
@@ -236,7 +238,9 @@ class Run:
             levels = [x for x in values if np.ndim(x) == 0]
             chosen = own[0].law == "uniform" and levels and not own[0].spent
             own[0].spent = own[0].spent or "used"
-            return result, self.poisson(result, float(levels[0])) if chosen else Law("mask")
+            # of u < level or level > u; the rest of the others
+            rate = abs(float((*levels, 0.0)[0]) - ((op[0] == "l") != (laws[0] is not None)))
+            return result, self.poisson(result, rate) if chosen else Law("mask")
         if op in ADDED:
             self.reused |= {law.where for law in own if law.spent == "added"}
             on: Any = next((x for x in own if x.release and not x.release.used), None)
@@ -288,6 +292,8 @@ class Run:
             for x in (signal, law.std)
         )
         noise = flat(result) - signal
+        if not rounded and np.array_equal(noise, noise.round()):  # rounded before it is added
+            law = Law("unknown", where=law.where)
         if not rounded:
             std = np.where(noise == 0, 0.0, std)  # such as beside a triangle of noise
         now = Noising(key, law, signal, noise, std, len(self.selections), rounded=rounded)
@@ -335,7 +341,12 @@ def leaves(
         yield name, value
     elif value is not None and id(value) not in seen:
         if isinstance(value, torch.nn.Module):
-            own = {k: v for k, v in vars(value).items() if k[0] != "_" and k != "training"}
+            own = {
+                f"{name}.{k}": v
+                for name, part in value.named_modules()
+                for k, v in vars(part).items()
+                if k[0] != "_" and k != "training"
+            }
             parts = {**own, **dict(value.named_parameters()), **dict(value.named_buffers())}
         elif isinstance(value, dict):
             parts = value
@@ -361,6 +372,36 @@ def prints(value: Any) -> str:
             held = array(leaf)
         except RuntimeError:  # inside of torch.func there are no numbers
             continue
-        told.update(f"{name} {held.shape} {held.dtype}".encode())
-        told.update(repr(leaf).encode() if held.dtype == object else held.tobytes())
+        plain = repr(leaf).encode() if held.dtype == object else held.tobytes()
+        told.update(f"{name} {held.shape} {held.dtype}".encode() + plain)
     return told.hexdigest()
+
+
+def columns(data: Any) -> list[Any]:
+    """The arrays of records in the data (TypeError, ValueError: there are none, or too few)."""
+    parts = tree_leaves(data)
+    if not parts or not all(isinstance(x, Tensor | np.ndarray) and x.ndim for x in parts):
+        raise TypeError(
+            "data must be arrays or tensors with a record in each row, or a tuple or dict of them, "
+            f"got {type(data).__name__}"
+        )
+    if len({len(x) for x in parts}) > 1 or len(parts[0]) < 2:
+        raise ValueError(
+            f"data must hold as many records each, at least 2, got {[len(x) for x in parts]}"
+        )
+    return parts
+
+
+def differing(one: Run, other: Run) -> list[str]:
+    """Names of what two runs give out and is not alike."""
+    return [x for x in {**one.out, **other.out} if not alike(one.out.get(x), other.out.get(x))]
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two arrays are the same, but for rounding."""
+    if a is None or b is None or a.shape != b.shape:
+        return False
+    if a.dtype.kind not in "fc":
+        return bool(np.array_equal(a, b))
+    least = ALIKE * float(np.abs(a[np.isfinite(a)]).max(initial=0))
+    return bool(np.allclose(a, b, ALIKE, least, equal_nan=True))

@@ -1,7 +1,6 @@
 """Twenty releases that look private and have one known slip each: the claim does not hold."""
 
 from typing import Any, Callable, NamedTuple
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -10,8 +9,6 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
-
-
 class Case(NamedTuple):
     train: Callable
     data: Any
@@ -21,17 +18,14 @@ class Case(NamedTuple):
     marker: str
     about: str
 
-
 def _blobs(n=200, d=3, classes=2):
     rng = np.random.default_rng(7)
     y = rng.integers(classes, size=n)
     x = rng.normal(size=(classes, d))[y] + 0.6 * rng.normal(size=(n, d))
     return torch.tensor(x, dtype=torch.float32), torch.tensor(y)
 
-
 def _arrays(*sizes):
     return tuple(t.numpy() for t in _blobs(*sizes))
-
 
 def _per_example(model, x, y):
     """Gradients of the cross entropy, a dict of tensors whose first axes are the records."""
@@ -40,17 +34,14 @@ def _per_example(model, x, y):
     params = {k: p.detach() for k, p in model.named_parameters()}
     return vmap(grad(loss), (None, 0, 0))(params, x, y)
 
-
 def _clipped_rows(grads, c):
     """The gradients as flat rows of norm at most c."""
     rows = torch.cat([g.flatten(1) for g in grads.values()], 1)
     return rows * (c / rows.norm(dim=1, keepdim=True).clamp(min=1e-9)).clamp(max=1)
 
-
 def _descend(model, update):
     weights = parameters_to_vector(model.parameters()).detach()
     vector_to_parameters(weights - update, model.parameters())
-
 
 def clip_grad_norm_on_the_batch(data, sigma=1.0, c=1.0, lot=20):
     """Releases a linear classifier: Poisson batches, a clipped gradient, Gaussian noise."""
@@ -101,7 +92,6 @@ def min_max_scaler(x, eps=1.0):
     means = ((x - lo) / (hi - lo)).mean(0) + np.random.laplace(scale=d / (n * eps), size=d)
     return {"low": lo, "high": hi, "mean": means}
 
-
 def standard_scaler(data, eps=2.0, lam=0.1):
     """Releases ridge logistic regression by output perturbation, with its scaler."""
     x, y = data
@@ -114,7 +104,6 @@ def standard_scaler(data, eps=2.0, lam=0.1):
     noise *= np.random.gamma(d, 2 / (n * lam * eps)) / np.linalg.norm(noise)
     return {"mean": scaler.mean_, "scale": scaler.scale_, "coef": fit.coef_[0] + noise}
 
-
 def as_many_of_each_class(data, sigma=4.0):
     """Releases synthetic records with labels, drawn around noisy means of the classes."""
     x, y = data
@@ -125,7 +114,6 @@ def as_many_of_each_class(data, sigma=4.0):
     means = sums[:, :-1] / np.maximum(sums[:, -1:], 1)
     labels = np.repeat(np.arange(3), np.bincount(y, minlength=3))  # slip
     return means[labels] + 0.3 * rng.standard_normal((len(labels), x.shape[1])), labels
-
 
 def warm_start(data, sigma=1.2, c=1.0, lot=20):
     """Releases a small network: a warm start, then DP-SGD with Poisson batches."""
@@ -142,7 +130,6 @@ def warm_start(data, sigma=1.2, c=1.0, lot=20):
         _descend(model, 0.2 * (g + sigma * c * torch.randn_like(g)) / lot)
     return model.state_dict()
 
-
 def early_stopping(data, sigma=1.0, c=1.0, lot=20, most=40):
     """Releases a classifier trained by DP-SGD until it fits, and the number of steps."""
     x, y = data
@@ -154,7 +141,6 @@ def early_stopping(data, sigma=1.0, c=1.0, lot=20, most=40):
         g = _clipped_rows(_per_example(model, x[batch], y[batch]), c).sum(0)
         _descend(model, 0.1 * (g + torch.empty_like(g).normal_(0, sigma * c)) / lot)
     return model.state_dict(), step
-
 
 def clip_layer_by_layer(data, sigma=1.0, c=1.0, lot=20):
     """Releases a two-layer network trained by DP-SGD with per-example clipping."""
@@ -169,7 +155,6 @@ def clip_layer_by_layer(data, sigma=1.0, c=1.0, lot=20):
             p.data -= 0.5 * (g + sigma * c * torch.randn_like(g)) / lot
     return [p.detach() for p in model.parameters()]
 
-
 def microbatches(data, sigma=1.0, c=1.0, lot=20):
     """Releases a linear classifier trained by DP-SGD with microbatches."""
     x, y = data
@@ -183,7 +168,6 @@ def microbatches(data, sigma=1.0, c=1.0, lot=20):
         _descend(model, (total + sigma * c * torch.randn_like(total)) / (lot / 2))
     return model.state_dict()
 
-
 def naive_bayes(data, eps=1.0):
     """Releases Bernoulli naive Bayes: counts of features by class, with Laplace noise."""
     x, y = data
@@ -191,7 +175,6 @@ def naive_bayes(data, eps=1.0):
     feature_count = onehot.T @ bits
     feature_count += np.random.laplace(scale=x.shape[1] / eps, size=feature_count.shape)
     return {"feature_count": feature_count.clip(0), "class_count": onehot.sum(0)}  # slip
-
 
 def batch_norm(data, sigma=1.0, c=1.0, lot=20):
     """Releases the state of a network with batch norm, trained by DP-SGD."""
@@ -204,7 +187,6 @@ def batch_norm(data, sigma=1.0, c=1.0, lot=20):
         _descend(net, 0.3 * (g + sigma * c * torch.randn_like(g)) / lot)
     return net.state_dict()  # slip
 
-
 def noisy_loss(data, sigma=1.0, c=1.0, lot=20):
     """Releases a linear classifier trained on clipped losses with Gaussian noise."""
     x, y = data
@@ -216,7 +198,6 @@ def noisy_loss(data, sigma=1.0, c=1.0, lot=20):
         grads = torch.autograd.grad(loss, model.parameters())
         _descend(model, 0.5 * parameters_to_vector(grads))
     return model.state_dict()
-
 
 def averaged_twice(data, sigma=1.0, c=1.0, lot=20):
     """Releases logistic regression's weights, trained by DP-SGD."""
@@ -231,7 +212,6 @@ def averaged_twice(data, sigma=1.0, c=1.0, lot=20):
         w -= 0.5 * (g.sum(0) + noise) / lot
     return w
 
-
 class NoisyDescent:
     """Gradient descent for logistic regression with Gaussian noise; it keeps checkpoints."""
     def __init__(self, d, sigma, c=1.0):
@@ -244,7 +224,6 @@ class NoisyDescent:
         self.w = self.w - lr * (g.sum(0) + self.noise)
         self.checkpoints.append(self.w)
 
-
 def same_noise_every_step(data):
     """Releases the weights after each of ten noisy steps on all records."""
     x, y = data
@@ -253,13 +232,11 @@ def same_noise_every_step(data):
         run.step(x, y, lr=0.01)
     return torch.stack(run.checkpoints)
 
-
 def median_income(incomes, eps=1.0, top=100.0):
     """Releases the median income, clipped to [0, 100], with Laplace noise."""
     rng = np.random.default_rng()
     sensitivity = top / len(incomes)
     return np.median(incomes.clip(0, top)) + rng.laplace(scale=sensitivity / eps)  # slip
-
 
 def median_clip(data, sigma=5.0):
     """Releases a linear classifier after ten noisy steps, clipped at the median norm."""
@@ -272,7 +249,6 @@ def median_clip(data, sigma=5.0):
         _descend(model, 0.01 * (g + sigma * c * torch.randn_like(g)))
     return model.state_dict()
 
-
 def loader_drop_last(data, sigma=1.0, c=1.0, size=32):
     """Releases a linear classifier trained by DP-SGD for four epochs of a shuffled loader."""
     ds = torch.utils.data.TensorDataset(*data)
@@ -284,13 +260,11 @@ def loader_drop_last(data, sigma=1.0, c=1.0, size=32):
             _descend(model, 0.5 * (g + sigma * c * torch.randn_like(g)) / size)
     return model.state_dict()
 
-
 def favourites(items, eps=1.0, k=3):
     """Releases the three most frequent of twelve items and their counts with Laplace noise."""
     counts = np.bincount(items, minlength=12)
     chosen = np.argsort(-counts)[:k]  # slip
     return chosen, counts[chosen] + np.random.laplace(scale=1 / eps, size=k)
-
 
 BLOBS, ARRAYS, TRIPLES = _blobs(), _arrays(), _arrays(200, 4, 3)
 ADD, ONE = "add-remove", "replace-one"

@@ -18,6 +18,7 @@ SLOW = {"poisson_by_loop", "poisson_by_vmap", "layers_clipped_apart", "adam_micr
 SLOW |= {"opacus_engine", "gan_private_critic", "clip_layer_by_layer", "microbatches"}
 SLOW |= {"batch_norm", "clip_grad_norm_on_the_batch", "warm_start", "bootstrap_batches"}
 UNDECIDED = {"randomized_labels", "geometric_table", "medians_by_gumbel", "output_perturbation"}
+UNDECIDED |= {"above_threshold"}
 OTHER_LINE = {"clip_grad_norm_on_the_batch", "clip_layer_by_layer", "microbatches", "batch_norm"}
 OTHER_LINE |= {"noisy_loss", "median_clip", "loader_drop_last"}
 X = torch.rand(60, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -89,10 +90,35 @@ def test_what_is_charged_is_the_price_of_what_was_found():
         (lambda x: x.sum(0) + float(9 * torch.randn(())), "undecided"),
         (lambda x: of_five(x) if x[0, 0] < x[1:, 0].max() else 1 / 0, "undecided"),
         (lambda x: torch.zeros(2), "undecided"),
+        (lambda x: (x.sum(0) + (z := 9 * torch.randn(2)), z), "undecided"),
+        (lambda x: (x.sum(0) + (z := 9 * torch.randn(2)), x.sum(0) - z), "broken"),
+        (lambda x: x.sum(0) + (9 * torch.randn(2)).long(), "undecided"),
+        (lambda x: x.sum() + np.random.default_rng().normal(0, 9), "covered"),
+        (lambda x: x[[bool(torch.rand(()) < 0.1) for _ in x]].sum(0) + torch.randn(2), "undecided"),
     ],
 )
 def test_a_line_or_two(train, verdict):
     assert check(train, X, claimed=1, delta=1e-5, adjacency="replace-one").verdict == verdict
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_a_rate_is_that_of_the_comparison(inverted):
+    def train(x):
+        chosen = torch.rand(60) > 0.2 if inverted else torch.rand(60) < 0.8
+        return x[chosen].clamp(1, 1).sum(0)[0] + 2 * torch.randn(())
+
+    report = check(train, X, claimed=9, delta=1e-5)
+    expected = pld.epsilon([Release(SampledGaussian(2, 0.8))], delta=1e-5).epsilon
+    assert report.charged == pytest.approx(expected, rel=1e-3)
+
+
+def test_adding_a_record_moves_a_one_sided_sum_by_all_of_it():
+    told = {"claimed": 1.0, "delta": 0, "adjacency": "add-remove"}
+
+    def train(x):
+        return x.clamp(9, 10).sum() + np.random.default_rng().laplace(0, 40)
+
+    assert check(train, 10 * X, **told).charged == pytest.approx(2 * 10 / 40, rel=0.2)
 
 
 def test_an_attack_measures_what_gets_out():
