@@ -143,8 +143,14 @@ def check(
 ) -> Report:
     """Run `train` on data and its neighbours with the same draws, and judge the claimed epsilon.
 
-        report = check(train, (features, labels), claimed=8, delta=1e-5)
-        print(report)
+        import torch
+
+        from dpkit.audit import check
+
+        def train(rows):
+            return rows.clamp(0, 1).sum(0) + 5 * torch.randn(2)
+
+        print(check(train, torch.rand(60, 2), claimed=2, delta=1e-5))
 
     Some forty runs: take few records, few steps, and the CPU.
 
