@@ -1,4 +1,4 @@
-"""check: is a program's epsilon what it says?"""
+"""check: judge the epsilon that a program claims."""
 
 import sys
 from html import escape

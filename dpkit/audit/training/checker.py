@@ -1,4 +1,4 @@
-"""Is a program's epsilon what it says? Run it on neighbouring data with the same draws.
+"""Judge the epsilon that a program claims: run it on neighbouring data with the same draws.
 
 Experimental. What the program returns counts as released. The checker finds where noise is added,
 how far one record moves what it is added to, how batches are drawn, and what gets out past the
@@ -58,11 +58,11 @@ FAR = 100.0  # times the range
 ROUGH = 1.002  # times the claim: rounding of what moves
 NOISY = ("normal", "randn", "randn_like", "standard_normal", "gauss", "laplace")
 ASSUMED = (
-    "a record is a row of the data, and their number and range are public",
-    "what train returns is all that is released",
-    "noise is exact: neither its floating-point form nor its generator is looked at",
-    "no other record, and no other data, move what is noised farther than those that were tried",
-    "where records are chosen, but by Poisson samples, one more moves half as far as another",
+    "a record is a row of the data, and the number and the range of records are public",
+    "the program releases its return value and nothing else",
+    "the noise is exact: floating-point form and random generators are not checked",
+    "no other record and no other data set moves the noised sums farther than those tried",
+    "outside Poisson samples, in drawn batches, adding a record moves half as far as replacing it",
 )
 Found = list[tuple[str, Place | None]]
 
@@ -88,7 +88,7 @@ class Report:
     proven: the same where the verdict is "covered", else None; it holds under `assumptions`.
     measured: what an attack on the program's outputs shows, under replace-one; None without trials.
     blame: lines that decide the verdict.
-    ledger: what is charged, in words.
+    ledger: the charges, in words.
     runs: how often the program ran.
     """
 
@@ -152,7 +152,8 @@ def check(
 
         print(check(train, torch.rand(60, 2), claimed=2, delta=1e-5))
 
-    Some forty runs: take few records, few steps, and the CPU.
+    It runs some fifty times, and up to five times as often where several lines add noise: take few
+    records, few steps, and the CPU.
 
     Args:
         train: a function of the data, which returns what is released: tensors, arrays, numbers,
@@ -347,8 +348,8 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
             (x for _, x in leaking if steady & {*differing(x.one, x.other)}), leaking[0][1]
         )
         names = sorted(differing(pair.one, pair.other))
-        what = ", ".join(x or "what train returns" for x in names[:3])
-        said = f"{what}: differs with one record, past all noise"
+        what = ", ".join(x or "the return value" for x in names[:3])
+        said = f"{what} changes with one record, and no noise covers the change"
         where = next(iter(pair.other.reused), None) or _line_of(found, pair)
         parts = [x for name in names if (x := pair.one.out.get(name)) is not None]
         whole = all(x.dtype.kind not in "fc" or np.array_equal(x, x.round()) for x in parts)

@@ -1,4 +1,4 @@
-"""One run of a program with its draws kept: what is noised, by how much, and where.
+"""One run of a program with its draws kept: which sums get noise, how much, and where.
 
 Numbers that come from torch's or NumPy's generators are followed to the place where something is
 added to them. A run like an earlier one gets that one's draws, and at such a place what the earlier

@@ -184,7 +184,7 @@ def _wanted(
 def is_straight(module: nn.Module) -> bool:
     """Return whether a module is piecewise linear beside its parts.
 
-    One of a type of one's own says so by an attribute `piecewise_linear`.
+    A module of your own type says so by its attribute `piecewise_linear`.
     """
     return type(module) in STRAIGHT or getattr(module, "piecewise_linear", False) is True
 

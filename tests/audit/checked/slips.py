@@ -1,22 +1,15 @@
 """Twenty releases that look private and have one known slip each: the claim does not hold."""
 
-from typing import Any, Callable, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from honest import Case
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
-class Case(NamedTuple):
-    train: Callable
-    data: Any
-    claimed: float
-    delta: float
-    adjacency: str
-    marker: str
-    about: str
+
 
 def _blobs(n=200, d=3, classes=2):
     rng = np.random.default_rng(7)
