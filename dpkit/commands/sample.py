@@ -84,7 +84,7 @@ def _gan(file: str) -> "PrivateGan":
     from dpkit.private.gan import PrivateGan
     from dpkit.private.image_networks import image_networks
 
-    facts = saved.facts_of(file)
+    facts, _ = saved.content(file)
     try:
         (latent_size,), classes = (
             facts["settings"]["latent_size"],

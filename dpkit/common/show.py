@@ -121,9 +121,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _cells(tag: str, row: Sequence[str]) -> str:
-    cells = (f"<{tag} style='text-align:{_side(cell)}'>{escape(cell)}</{tag}>" for cell in row)
+    sides = ("right" if NUMBER.fullmatch(cell) else "left" for cell in row)
+    cells = (
+        f"<{tag} style='text-align:{side}'>{escape(cell)}</{tag}>"
+        for side, cell in zip(sides, row, strict=True)
+    )
     return f"<tr>{''.join(cells)}</tr>"
-
-
-def _side(cell: str) -> str:
-    return "right" if NUMBER.fullmatch(cell) else "left"

@@ -167,7 +167,8 @@ def download(name: str, *, base_url: str | None = None, progressbar: bool = Fals
         archive = item.name.endswith(".tar.gz")
         plain = item.name.removesuffix(".gz")
         files = {file.name: file for file in wanted.files if archive or file.name == plain}
-        if all(_good(folder, file) for file in files.values()):
+        found = ((form(folder, file), file) for file in files.values())
+        if all(path and read(path)[1:] == (file.sha256, None) for path, file in found):
             continue
         content = _fetched(item, wanted.urls if base_url is None else (base_url,), progressbar)
         parts = _members(item.name, content, files) if archive else {item.name: content}
@@ -177,11 +178,6 @@ def download(name: str, *, base_url: str | None = None, progressbar: bool = Fals
             for other in forms - {name}:  # any copy beside the good one
                 (folder / other).unlink(missing_ok=True)
     return folder
-
-
-def _good(folder: Path, file: File) -> bool:
-    path = form(folder, file)
-    return path is not None and read(path)[1:] == (file.sha256, None)
 
 
 def _fetched(item: Download, urls: tuple[str, ...], progressbar: bool) -> bytes:

@@ -97,7 +97,8 @@ def largest_batch(run: DrawnRun, *, delta: float) -> int:
     rate = sample_rate(PoissonSampling(run.batch_size), public_size=run.public_size)
     enough = checks.between(0, 1, delta=delta) / 100
 
-    def too_small(most: int) -> bool:
-        return run.steps * float(bdtrc(most, run.public_size, rate)) > enough
-
-    return max(run.batch_size, numerics.most(too_small, limit=2 * run.public_size) + 1)
+    largest = numerics.most(
+        lambda most: run.steps * float(bdtrc(most, run.public_size, rate)) > enough,
+        limit=2 * run.public_size,
+    )
+    return max(run.batch_size, largest + 1)

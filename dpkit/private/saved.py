@@ -58,7 +58,7 @@ def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ValueError: it is no such file, or of a network of other tensors.
     """
-    facts, tensors = _content(path)
+    facts, tensors = content(path)
     own, stored = (
         {(name, tuple(tensor.shape)) for name, tensor in one.items()}
         for one in (network.state_dict(), tensors)
@@ -72,15 +72,11 @@ def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
     return facts
 
 
-def facts_of(path: str | Path) -> dict[str, Any]:
-    """The facts published with the weights.
+def content(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The facts published with the weights, and the weights.
 
     Raises: as `load`.
     """
-    return _content(path)[0]
-
-
-def _content(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:

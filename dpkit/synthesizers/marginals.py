@@ -361,7 +361,9 @@ def model_from(
             cube = cubes[column, parent] if first else cubes[parent, column]
             # parent, target, column
             given, table = (parent, target), np.moveaxis(cube, 0 if first else 1, -1)
-        columns.append(ConditionalTable(column, given, _given(table)))
+        total = table.sum(-1, keepdims=True)  # of others that never occur: uniform
+        share = np.where(total > 0, table / _no_zero(total), 1 / table.shape[-1])
+        columns.append(ConditionalTable(column, given, share))
     return MarginalsModel(settings, tuple(columns), tables)
 
 
@@ -386,12 +388,6 @@ def _tree(
         tree.append((column, parent if weight > 0 else None))
         left.remove(column)
     return tree
-
-
-def _given(table: Floats) -> Floats:
-    """The last axis given the others; where they never occur, uniform."""
-    total = table.sum(-1, keepdims=True)
-    return np.where(total > 0, table / _no_zero(total), 1 / table.shape[-1])
 
 
 def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> Codes:

@@ -214,8 +214,7 @@ def _moments(noise: float, batches: int) -> Floats:
         power = _product(power, power) if left else power
     assert found is not None
     terms: Floats = np.stack([gammaln(k + 1), -k * np.log(batches), found])
-    total: Floats = terms.sum(axis=0) + 64 * UNIT * np.abs(terms).sum(axis=0)
-    return total[1:]
+    return (terms.sum(axis=0) + 64 * UNIT * np.abs(terms).sum(axis=0))[1:]
 
 
 def _product(a: Floats, b: Floats) -> Floats:

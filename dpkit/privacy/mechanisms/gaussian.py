@@ -106,5 +106,4 @@ def _fall(t: Floats) -> Floats:
     series = np.zeros_like(t)
     for k in range(19, 0, -2):  # 1/t^2 - 3/t^4 + 15/t^6 - ...
         series = k * square * (1 - series)
-    direct = 1 - t * _mills(np.minimum(t, 20.0))
-    return np.where(t > 20, series, direct)
+    return np.where(t > 20, series, 1 - t * _mills(np.minimum(t, 20.0)))

@@ -79,7 +79,9 @@ class WithoutReplacementGaussian:
             moved = unsampled * (alpha - 1)  # log(e^moved - 1) + log(q) is the excess over 1
             convex = np.log(q) + moved + np.log(-np.expm1(-moved))
             cumulant = np.minimum(np.logaddexp(0.0, convex), moved)
-        listed = alpha <= max(EVERY, _useful(s, q))
+        # from about 2 s^2 log(1/q) on the price rises towards the unsampled one, and no epsilon is
+        # decided there
+        listed = alpha <= max(EVERY, 3 * s**2 * (1 - np.log(q)))
         below, above = np.floor(alpha[listed]), np.ceil(alpha[listed])
         whole = np.unique(np.concatenate([below, above]))
         known = np.array([_theorem(int(a), s, q) if a > 1 else 0.0 for a in whole])
@@ -125,15 +127,6 @@ class WithoutReplacementGaussian:
         return SampledGaussian(self.noise_over_sensitivity, self.sample_rate)
 
     gaussian_dp = unknown("no mu of Gaussian DP is known for sampling without replacement")
-
-
-def _useful(noise: float, q: float) -> float:
-    """Orders up to which the theorem is asked.
-
-    From about 2 s^2 log(1/q) on the price rises towards the unsampled one, and no epsilon is
-    decided there.
-    """
-    return 3 * noise**2 * (1 - np.log(q))
 
 
 def printed_bound(

@@ -312,7 +312,10 @@ class Capture:
             )
             wanted[row] = found[: len(parameters)]
             for seen, d in zip(self.seen, found[len(parameters) :], strict=True):
-                if d is not None and independence.reaches_others(d, row):
+                if d is None:
+                    continue
+                others = d[torch.arange(len(d), device=d.device) != row]
+                if others.nan_to_num(0, 0, 0).any():  # 0 times infinity says nothing
                     raise UnsupportedLayer(MEET.format(layer=seen.layer))
         gradients = Gradients(self.backward(losses)[0])
         verdicts = [agrees(gradients, row, w) for row, w in wanted.items()]

@@ -247,12 +247,6 @@ def equal(first: Tensor | None, second: Tensor | None) -> bool:
     return bool(((first == second) | ((first != first) & (second != second))).all())
 
 
-def reaches_others(d: Tensor, row: int) -> bool:
-    """Whether an example's loss has a gradient at other examples' rows, (batch, ...)."""
-    others = torch.arange(len(d), device=d.device) != row
-    return bool(d[others].nan_to_num(0, 0, 0).any())  # 0 times infinity says nothing
-
-
 class SameDraws(TorchDispatchMode):
     """Inside the block, a record that is left out changes no draw but its own.
 

@@ -70,13 +70,8 @@ class WideCells(NamedTuple):
         return WideCells(-self.nodes[::-1], self.q[::-1], self.p[::-1])
 
 
-def _distances() -> Floats:
-    even = np.arange(WIDENING)
-    wider = WIDENING * (1 + 1 / WIDENING) ** np.arange(WIDENING * np.log(FURTHEST / WIDENING))
-    return np.concatenate([even.astype(float), wider])
-
-
-DISTANCES = _distances()
+WIDER = WIDENING * (1 + 1 / WIDENING) ** np.arange(WIDENING * np.log(FURTHEST / WIDENING))
+DISTANCES = np.concatenate([np.arange(WIDENING, dtype=float), WIDER])
 
 
 def wide_cells(
