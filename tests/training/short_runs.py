@@ -23,12 +23,8 @@ def checked(
     charged: Releases,
     steps: int = 2,
     released: Callable[[Any], Any],
-    most: float = 100.0,
 ) -> Report:
-    """`check` steps of which `released(model)` is given out, at the epsilon that is charged.
-
-    most: what is claimed where that costs more.
-    """
+    """`check` steps of which `released(model)` is given out, at the epsilon that is charged."""
 
     def run(records: tuple[Tensor, Tensor]) -> Any:
         seed = int(torch.randint(2**31, ()))  # another one in each of check's worlds, by its seed
@@ -38,7 +34,7 @@ def checked(
             pass
         return released(model)
 
-    claimed = min(most, pld.epsilon(charged, delta=DELTA).epsilon)
+    claimed = pld.epsilon(charged, delta=DELTA).epsilon
     return check(run, data, claimed=claimed, delta=DELTA)
 
 
