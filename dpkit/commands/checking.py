@@ -36,7 +36,7 @@ def check(
 
       python -m dpkit check mine:train --data records.npz --claimed 8 --delta 1e-5
 
-    Experimental. FUNCTION returns what is released. Exit code 1 where the verdict is "broken" or
+    Experimental. FUNCTION returns what is released. Exit code 3 where the verdict is "broken" or
     "understated".
     """
     from dpkit.audit import check as judged
@@ -58,11 +58,11 @@ def check(
         trials=trials,
     )
     if page is not None:
-        head = f"<!doctype html><meta charset='utf-8'><title>{escape(program)}</title>"
-        write_bytes(Path(page), f"{head}{report._repr_html_()}".encode())
+        title = f"<!doctype html><meta charset='utf-8'><title>{escape(program)}</title>"
+        write_bytes(Path(page), (title + report._repr_html_()).encode())
     if as_json:
         print_json(report.as_dict())
     else:
         print(report)
     if report.verdict in ("broken", "understated"):
-        raise typer.Exit(1)
+        raise typer.Exit(3)

@@ -8,14 +8,13 @@ more.
 
 import linecache
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from html import escape
-from itertools import zip_longest
+from itertools import groupby
 from math import inf, sqrt
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -25,7 +24,7 @@ from torch.utils._pytree import tree_map
 
 from dpkit.audit.bounds import clopper_pearson
 from dpkit.audit.scores import LowerBound
-from dpkit.audit.training.following import Trace, run_once
+from dpkit.audit.training.following import line_of, run_once
 from dpkit.audit.training.replay import (
     Noising,
     Place,
@@ -123,12 +122,22 @@ class Report:
         )
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        parts = [f"<pre>{escape(str(self))}</pre>"]
+        for at in (x for x in self.blame if x.line):  # with the lines around it
+            start = max(at.line - 4, 0)
+            near = enumerate(linecache.getlines(at.file)[start : at.line + 3], start + 1)
+            lines = (f"{'>' if i == at.line else ' '} {i:4} {line}" for i, line in near)
+            parts.append(f"<p>{escape(at.finding)}:</p><pre>{escape(''.join(lines))}</pre>")
+        return "".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it for JSON."""
-        told = asdict(self) | {"measured": self.measured and self.measured._asdict()}
-        return told | {"blame": [one._asdict() for one in self.blame]}
+        measured = self.measured and self.measured._asdict()
+        return {
+            **asdict(self),
+            "measured": measured,
+            "blame": [x._asdict() for x in self.blame],
+        }
 
 
 def check(
@@ -174,7 +183,7 @@ def check(
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
     checks.one_of(ADJACENCIES, adjacency=adjacency)
-    checks.whole(trials=trials)
+    checks.whole(trials=trials, seed=seed)
     found = _Search(train, data, seed)
     price = _priced(found, delta, adjacency)
     verdict, blame = _judged(found, price, claimed)
@@ -241,8 +250,7 @@ class _Pair(NamedTuple):
             if len(np.unique(a.noise)) < len(
                 far
             ):  # a copy of a noised number tells nothing new
-                pairs = np.stack([a.noise, far.round(6)])
-                far = far[np.unique(pairs, axis=1, return_index=True)[1]]
+                far = far[np.unique([a.noise, far.round(6)], axis=1, return_index=True)[1]]
             if by := float(far.sum() if a.law.law == "laplace" else np.linalg.norm(far)):
                 yield a, by
 
@@ -257,7 +265,8 @@ class _Search:
         self.rng, self.stopped = np.random.default_rng(seed), ""
         self.records = len(columns(data)[0])
         self.base, self.fresh = self.run(data), self.run(data, seed=seed + 1)
-        self.again = self.run(data, earlier=self.base)
+        # with other seeds, so that what is no draw differs
+        self.again = self.run(data, earlier=self.base, seed=seed + 1)
         self.pairs = list(self._pairs(self.base, data, places=5))
         even = deepcopy(data)
         for column in columns(even):
@@ -323,11 +332,14 @@ class _Search:
 def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]:
     """The verdict, and its reasons with their lines."""
     if differing(found.base, found.again):
-        said = (
-            "two runs on the same data with the same draws differ: make generators and all that "
-            "changes inside of train, and call them by their modules, as np.random.default_rng()"
-        )
-        return "undecided", [(said, None)]
+        return "undecided", [
+            (
+                "two runs on the same data with the same draws differ: return no generator and no "
+                "seed, make what changes inside of train, and write np.random.default_rng(), with "
+                "its modules",
+                None,
+            )
+        ]
     broken: Found = [*_at_noise(found)]
     if broken:
         return "broken", broken
@@ -343,6 +355,11 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
         if pair.how != "removed" and (x := differing(pair.one, pair.other))
     ]
     steady = {x for x, held in found.base.out.items() if alike(held, found.fresh.out.get(x))}
+    secret = [
+        (f"{x or 'the return value'} is a seed or a choice of records", where)
+        for x, held in found.base.out.items()
+        if x not in steady and (where := found.base.secrets.get(prints(held.reshape(-1))))
+    ]
     if leaking:
         pair = next(
             (x for _, x in leaking if steady & {*differing(x.one, x.other)}), leaking[0][1]
@@ -350,7 +367,9 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
         names = sorted(differing(pair.one, pair.other))
         what = ", ".join(x or "the return value" for x in names[:3])
         said = f"{what} changes with one record, and no noise covers the change"
-        where = next(iter(pair.other.reused), None) or _line_of(found, pair)
+        where = next(iter(pair.other.reused), None) or line_of(
+            found.train, pair.data, (pair.one, pair.other), seed=found.seed
+        )
         parts = [x for name in names if (x := pair.one.out.get(name)) is not None]
         whole = all(x.dtype.kind not in "fc" or np.array_equal(x, x.round()) for x in parts)
         if not steady & {*names} and (unknown or whole):
@@ -364,6 +383,7 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
         *([(stopped, None)] if found.stopped else []),
         *(("this noise is added more than once", x) for x in sorted(found.base.reused)),
         *([] if moving else [("no record changes anything", None)]),
+        *secret,
     ]
     if doubts:
         return "undecided", doubts
@@ -378,11 +398,11 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
     if maybe:
         return "undecided", [("this draw may choose records, and is not followed", min(maybe))]
     said = f"the noise that is added here costs {price[0]:.4g}, with all that is charged"
-    here: Found = [(said, moving[0].key[1]), ("it is drawn here", moving[0].law.where)]
     if not any(one.used for one in moving):
-        said = "what is only compared may cost less (sparse vector, noisy maximum)"
-        return "undecided", [(said, moving[0].key[1])]
-    return "understated", here + price[2]
+        less = "what is only compared may cost less (sparse vector, noisy maximum)"
+        return "undecided", [(less, moving[0].key[1])]
+    drawn = ("it is drawn here", moving[0].law.where)
+    return "understated", [(said, moving[0].key[1]), drawn, *price[2]]
 
 
 def _at_noise(found: _Search) -> Iterator[tuple[str, Place]]:
@@ -393,7 +413,9 @@ def _at_noise(found: _Search) -> Iterator[tuple[str, Place]]:
         few = one.rounded and one.std.size < LEAST  # may be alike by chance
         if few or one.law.law == "unknown" or not (one.std > 0).all():
             continue
-        unit, where = np.sort(np.abs(one.noise / one.std).round(4)), one.key[1]
+        # digits in which few numbers are not alike by chance
+        digits = {1: 9, 2: 6, 3: 6}.get(one.std.size, 4)
+        unit, where = np.sort(np.abs(one.noise / one.std).round(digits)), one.key[1]
         if (other := found.fresh.releases.get(one.key)) and one.like(
             other, 0.05 if one.std.size >= LEAST else 1e-6
         ):
@@ -429,11 +451,12 @@ def _step(run: Run, one: Noising) -> Any:
     kinds = Counter(x.kind for x in run.selections)
     one_each = kinds["slice"] == kinds["order"] and last.rate < 1
     kind = "fixed" if last.kind == "slice" and one_each else last.kind
-    same = (
-        x.std.max(initial=0) for x in run.releases.values() if x.selection == one.selection
-    )
-    noises = tuple(sorted({float(f"{x:.4g}") for x in same}))
-    return (kind, last.rate, last.where, noises) if kind in MECHANISMS else None
+    same = {
+        float(f"{x.std.max(initial=0):.4g}")
+        for x in run.releases.values()
+        if x.selection == one.selection
+    }
+    return (kind, last.rate, last.where, tuple(sorted(same))) if kind in MECHANISMS else None
 
 
 def _priced(found: _Search, delta: float, adjacency: Adjacency) -> Price:
@@ -451,10 +474,8 @@ def _priced(found: _Search, delta: float, adjacency: Adjacency) -> Price:
         for a, b in zip(found.base.selections, found.fresh.selections, strict=False)
         if a.rate < 1 and np.array_equal(a.members, b.members)
     }
-    worlds: dict[int, list[_Pair]] = {}
-    for pair in found.pairs:
-        worlds.setdefault(id(pair.one), []).append(pair)
-    prices = [_of_world(pairs, vain, delta, adjacency) for pairs in worlds.values()]
+    worlds = groupby(found.pairs, key=lambda x: id(x.one))
+    prices = [_of_world(list(pairs), vain, delta, adjacency) for _, pairs in worlds]
     return max(prices, key=lambda x: x[0])
 
 
@@ -547,43 +568,3 @@ def _measured(found: _Search, trials: int, delta: float) -> LowerBound:
         adjacency="replace-one",
         rng=np.random.default_rng(0),
     )
-
-
-def _line_of(found: _Search, pair: _Pair) -> Place | None:
-    """Where what is released first differs, or the last line before the runs go different ways."""
-    traces = []
-    for data, run in zip(pair.data, (pair.one, pair.other), strict=True):
-        trace = Trace()
-
-        def train(given: Any, trace: Trace = trace) -> Any:
-            sys.settrace(trace)
-            try:
-                return found.train(given)
-            finally:
-                sys.settrace(None)
-
-        run_once(
-            train,
-            data,
-            records=found.records,
-            seed=found.seed,
-            earlier=pair.one,
-            left_out=run.left_out,
-        )
-        traces.append(trace)
-    one, other = traces
-    wanted = {prints(pair.one.out.get(name)) for name in differing(pair.one, pair.other)}
-    starts = []
-    for name, past in one.history.items():
-        if not past or not wanted & past[-1][1]:
-            continue
-        for a, b in zip_longest(past, other.history.get(name, [])):
-            if a is None or b is None:
-                ways = zip(one.lines, other.lines, strict=False)
-                parted = next((i for i, (x, y) in enumerate(ways) if x != y), len(one.lines))
-                starts.append(parted - 1)
-                break
-            if a[1] != b[1]:
-                starts.append(a[0])
-                break
-    return one.lines[min(starts, default=-1)] if one.lines else None

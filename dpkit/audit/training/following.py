@@ -2,11 +2,13 @@
 
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from types import MethodType
 from typing import Any
 from unittest.mock import patch
@@ -25,6 +27,7 @@ from dpkit.audit.training.replay import (
     Place,
     Run,
     array,
+    differing,
     leaves,
     own_code,
     place,
@@ -54,6 +57,8 @@ class Drawn(np.ndarray):
 
     law: Law
     run: Any
+    # above a tensor's: it is met in __array_ufunc__
+    __array_priority__ = 2000  # pyright: ignore[reportAssignmentType]
 
     @classmethod
     def of(cls, value: Any, law: Law | None, run: Run) -> Any:
@@ -70,6 +75,8 @@ class Drawn(np.ndarray):
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **kwargs: Any
     ):
+        if any(isinstance(x, Tensor) for x in inputs):
+            return getattr(torch, ufunc.__name__)(*(torch.as_tensor(x) for x in inputs))
         plain, into = (
             [x.view(np.ndarray) if isinstance(x, Drawn) else x for x in given]
             for given in (inputs, out)
@@ -83,7 +90,7 @@ class Drawn(np.ndarray):
         if not any(laws) or isinstance(result, tuple):
             return result
         if op in KEPT:
-            return Drawn.of(result, self.law.part(whole=True), self.run)
+            return Drawn.of(result, self.law, self.run)
         if op == "subtract":
             values = [values[0], -values[1]]
         found, law = self.run.after(op, laws, values, np.asarray(result))
@@ -114,7 +121,7 @@ class Drawn(np.ndarray):
         if law.release:
             law.release.used = True
             return part.view(np.ndarray) if isinstance(part, np.ndarray) else part
-        return Drawn.of(part, law.part(), self.run)
+        return Drawn.of(part, law.part(self, part), self.run)
 
 
 def _leaving(name: str) -> Callable[..., Any]:
@@ -202,7 +209,8 @@ def _generators(run: Run) -> Iterator[Any]:
     def noted(give: Callable[..., Any]) -> Callable[..., Any]:
         def given(*args: Any) -> Any:
             run.seeded = place() if args and args[0] is not None else run.seeded
-            return give(*args)
+            run.secrets[prints(array(args[:1]))] = place()
+            return give(*(array(x).tolist() for x in args))  # not as what is followed
 
         return given
 
@@ -264,7 +272,7 @@ class Following(TorchDispatchMode):
         if plain in ("cat", "stack") and all(laws):
             same = len({(law.law, str(law.std)) for law in laws if law}) == 1
             return _known(
-                made, laws[0].part() if same and laws[0] is not None else Law("unknown")
+                made, laws[0].part(inner[0], made) if same and laws[0] else Law("unknown")
             )
         if plain == "_local_scalar_dense" or name.startswith("_foreach"):
             for law in filter(None, laws):
@@ -292,8 +300,8 @@ class Following(TorchDispatchMode):
         if law and law.law == "order" and plain == "slice":
             self.run.select("slice", made)
         for one in made if isinstance(made, list | tuple) else [made]:
-            whole = law is None or law.release or plain == "copy"
-            _known(one, law if whole or law is None else law.part(plain in KEPT))
+            whole = law is None or law.release or plain not in PARTS
+            _known(one, law if whole or law is None else law.part(args[0], one))
         return made
 
     def _drawn(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -345,6 +353,7 @@ def _crossing(run: Run) -> Iterator[Any]:
         return made
 
     numpy, noised = Tensor.numpy, normals.noised
+    rsample = torch.distributions.Laplace.rsample
 
     def to_numpy(tensor: Tensor, **kwargs: Any) -> Any:
         made, law = numpy(tensor, **kwargs), law_of(tensor)
@@ -357,6 +366,12 @@ def _crossing(run: Run) -> Iterator[Any]:
             *run.noised(sums, Law("normal", noise_std), made, rounded=True), run=run
         )
 
+    def laplace(self: Any, shape: Any = ()) -> Any:
+        unit = type(self)(torch.zeros_like(self.loc), torch.ones_like(self.scale))
+        noise = _known(rsample(unit, shape), Law("laplace")) * self.scale
+        return self.loc + noise if self.loc.any() else noise
+
+    yield patch.object(torch.distributions.Laplace, "rsample", laplace)
     yield patch.object(normals, "noised", kits)
     for name in ("from_numpy", "tensor", "as_tensor"):
         yield patch.object(torch, name, to_torch(getattr(torch, name)))
@@ -422,3 +437,42 @@ class Trace:
                     past.append((len(self.lines) - 1, told))
             self.lines.append((frame.f_code.co_filename, frame.f_lineno))
         return self
+
+
+def line_of(
+    train: Callable[[Any], Any], datas: tuple[Any, Any], runs: tuple[Run, Run], *, seed: int
+) -> Place | None:
+    """Where what is released first differs, or the last line before the runs go different ways."""
+    traces = []
+    for data, run in zip(datas, runs, strict=True):
+        trace = Trace()
+
+        def traced(given: Any, trace: Trace = trace) -> Any:
+            sys.settrace(trace)
+            try:
+                return train(given)
+            finally:
+                sys.settrace(None)
+
+        run_once(
+            traced,
+            data,
+            records=run.records,
+            seed=seed,
+            earlier=runs[0],
+            left_out=run.left_out,
+        )
+        traces.append(trace)
+    one, other = traces
+    wanted = {prints(runs[0].out.get(name)) for name in differing(*runs)}
+    starts = []
+    for name, past in one.history.items():
+        if not past or not wanted & past[-1][1]:
+            continue
+        for a, b in zip_longest(past, other.history.get(name, [])):
+            if a is None or b is None or a[1] != b[1]:
+                ways = enumerate(zip(one.lines, other.lines, strict=False))
+                parted = next((i for i, (x, y) in ways if x != y), len(one.lines))
+                starts.append(a[0] if a and b else parted - 1)
+                break
+    return one.lines[min(starts, default=-1)] if one.lines else None

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -71,7 +72,7 @@ KEPT = [
     "tril",
 ]
 PARTS = ["select", "slice", "split", "split_with_sizes", "unbind", "index", "index_select"]
-CURVED = ("log", "log1p", "sign", "tan", "erfinv", "square", "sqrt")
+CURVED = ("log", "log1p", "sign", "tan", "erfinv", "ndtri", "square", "sqrt")
 EMPTY = (
     "zeros_like",
     "ones_like",
@@ -115,11 +116,12 @@ class Law:
     spent: str = ""
     release: "Noising | None" = None
 
-    def part(self, whole: bool = False) -> "Law":
-        """Of some of the numbers, or of all in another form; unknown where sizes differ."""
-        if self.law in NOISES and np.ndim(self.std):
+    def part(self, whole: Any, part: Any) -> "Law":
+        """Of some of the numbers; unknown where sizes differ, or one is there twice."""
+        twice = [np.size(array(x)) - np.unique(array(x)).size for x in (whole, part)]
+        if self.law in NOISES and (np.ndim(self.std) or twice[1] > twice[0]):
             return Law("unknown", where=self.where)
-        return self if whole else copy(self)
+        return copy(self)
 
 
 @dataclass
@@ -149,9 +151,8 @@ class Noising:
         if (self.law.law, self.std.shape) != (other.law.law, other.std.shape):
             return False
         rough = within * self.std + 1e-6 * np.abs(self.signal)
-        near = np.allclose(self.std, other.std, rtol=1e-6, atol=0)
         same = self.law.law == "unknown" or (np.abs(self.noise - other.noise) <= rough).all()
-        return near and bool(same)
+        return bool(same and np.allclose(self.std, other.std, rtol=1e-6, atol=0))
 
 
 class Selection(NamedTuple):
@@ -174,6 +175,7 @@ class Run:
     lost: where noise left the arrays that are followed.
     reused: the lines that drew noise which was added twice.
     seeded: where a generator was last given a seed.
+    secrets: by fingerprints of seeds and of choices, their lines.
     """
 
     records: int
@@ -187,6 +189,7 @@ class Run:
     lost: set[Place] = field(default_factory=set)
     reused: set[Place] = field(default_factory=set)
     seeded: Place | None = None
+    secrets: dict[str, Place] = field(default_factory=dict)
     out: dict[str, np.ndarray] = field(default_factory=dict)
     counts: Counter = field(default_factory=Counter)
 
@@ -217,9 +220,10 @@ class Run:
     def select(self, kind: str, members: Any, rate: float | None = None) -> None:
         """Note a choice of records, by their places."""
         at = array(members).reshape(-1).astype(int)
-        rate = round(at.size / self.records if rate is None else rate, 9)
+        self.secrets[prints(at)] = place()
+        rate = at.size / self.records if rate is None else rate
         self.selections.append(
-            Selection(kind, rate, np.bincount(at, minlength=self.records), place())
+            Selection(kind, round(rate, 9), np.bincount(at, minlength=self.records), place())
         )
 
     def poisson(self, mask: Any, rate: Any) -> Law:
@@ -247,8 +251,9 @@ class Run:
             if len(noises) == len(laws) == 2:
                 one, other = noises
                 one.spent = other.spent = "added"
-                kind = "normal" if one.law == other.law == "normal" else "unknown"
-                return result, Law(kind, (one.std**2 + other.std**2) ** 0.5, one.where)
+                apart = one is not other and one.law == other.law == "normal"
+                std = (one.std**2 + other.std**2) ** 0.5
+                return result, Law("normal" if apart else "unknown", std, one.where)
             if (
                 on
                 and on.release.selection == len(self.selections)
@@ -268,14 +273,23 @@ class Run:
         if noises and op in ("dot", "matmul") and result.ndim == 0:
             self.lost.add(place())  # such as of a loss that is perturbed
         pure = sum(isinstance(x, Tensor | np.ndarray) for x in values)
-        kinds = (*NOISES, "uniform") if op in CURVED else NOISES
-        fresh = own[0].law in kinds and not own[0].spent and op not in EMPTY
+        even = own[0].law in (
+            "uniform",
+            "spread",
+        )  # of a range, such as what becomes Laplace's
+        spread = even and op in (*ADDED, *SCALED) and min(np.ndim(x) for x in values) == 0
+        unknown = (
+            pure == len(own) == 1
+            and (own[0].law in NOISES or (even and op in CURVED))
+            and not own[0].spent
+            and op not in EMPTY
+            and "float" in str(result.dtype)
+        )
         for law in own:
             law.spent = law.spent or "used"
             if law.release:
                 law.release.used = True
-        unknown = pure == len(own) == 1 and fresh and "float" in str(result.dtype)
-        return result, Law("unknown") if unknown else None
+        return result, Law("unknown" if unknown else "spread") if unknown or spread else None
 
     def noised(
         self, signal: Any, law: Law, result: Any, *, rounded: bool = False
@@ -320,9 +334,8 @@ class Run:
 def array(value: Any) -> np.ndarray:
     """Numbers as NumPy has them, whatever holds them."""
     if isinstance(value, Tensor):
-        value = value.detach().to_dense() if value.is_sparse else value.detach()
-        value = value.float() if value.dtype == torch.bfloat16 else value
-        value = value.cpu().resolve_conj().numpy()
+        value = value.detach().to_dense().resolve_conj()
+        value = (value.float() if value.dtype == torch.bfloat16 else value).cpu().numpy()
     return np.asarray(value).view(np.ndarray)
 
 
@@ -355,11 +368,13 @@ def leaves(
         elif isinstance(value, Collection):
             parts = dict(enumerate(value))
         else:
-            cells = value.__closure__ or () if isinstance(value, FunctionType) else ()
-            held = {} if isinstance(value, CODE) else getattr(value, "__dict__", {})
-            slots = [] if isinstance(value, CODE) else getattr(value, "__slots__", [])
-            held = {**held, **{name: getattr(value, name, None) for name in slots}}
-            parts = {**held, **{i: cell.cell_contents for i, cell in enumerate(cells)}}
+            parts = {} if isinstance(value, CODE) else {**getattr(value, "__dict__", {})}
+            with suppress(Exception):  # not everything says what it holds
+                if isinstance(value, FunctionType):
+                    cells = (x.cell_contents for x in value.__closure__ or ())
+                    parts |= enumerate([*cells, value.__defaults__, value.__kwdefaults__])
+                elif not parts:
+                    parts |= enumerate(value.__reduce_ex__(2)[1:])
         for key, part in parts.items():
             yield from leaves(part, f"{name}.{key}".lstrip("."), (*seen, id(value)))
 
@@ -380,10 +395,16 @@ def prints(value: Any) -> str:
 def columns(data: Any) -> list[Any]:
     """The arrays of records in the data (TypeError, ValueError: there are none, or too few)."""
     parts = tree_leaves(data)
-    if not parts or not all(isinstance(x, Tensor | np.ndarray) and x.ndim for x in parts):
+    if not parts or not all(
+        isinstance(x, Tensor | np.ndarray)
+        and x.ndim
+        and array(x).dtype.kind in "biuf"
+        and not getattr(x, "requires_grad", False)
+        for x in parts
+    ):
         raise TypeError(
-            "data must be arrays or tensors with a record in each row, or a tuple or dict of them, "
-            f"got {type(data).__name__}"
+            "data must be arrays or detached tensors of numbers with a record in each row, or a "
+            f"tuple or dict of them (of a DataFrame its to_numpy()), got {type(data).__name__}"
         )
     if len({len(x) for x in parts}) > 1 or len(parts[0]) < 2:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from functools import partial
 from pathlib import Path
 
 import honest
@@ -62,6 +63,10 @@ def test_the_five_papers_get_the_verdicts_of_the_claims(case):
     assert report.verdict == verdict, report
 
 
+def R(seed=None):
+    return np.random.default_rng(seed)
+
+
 def of_five(x):
     return x.clamp(0, 1).sum(0) + 5 * torch.randn(2)
 
@@ -93,8 +98,18 @@ def test_what_is_charged_is_the_price_of_what_was_found():
         (lambda x: (x.sum(0) + (z := 9 * torch.randn(2)), z), "undecided"),
         (lambda x: (x.sum(0) + (z := 9 * torch.randn(2)), x.sum(0) - z), "broken"),
         (lambda x: x.sum(0) + (9 * torch.randn(2)).long(), "undecided"),
-        (lambda x: x.sum() + np.random.default_rng().normal(0, 9), "covered"),
+        (lambda x: x.sum() + R().normal(0, 9), "covered"),
         (lambda x: x[[bool(torch.rand(()) < 0.1) for _ in x]].sum(0) + torch.randn(2), "undecided"),
+        (lambda x: (x[i := torch.randperm(60)[:6]].sum(0) + 9 * torch.randn(2), i), "undecided"),
+        (lambda x: (of_five(x), torch.get_rng_state()), "undecided"),
+        (lambda x: (s := int(torch.randint(99, ())), R(s).normal(0, 9) + x.sum()), "undecided"),
+        (lambda x: x.sum(0)[[0, 1, 1]] + (9 * torch.randn(2))[[0, 1, 0]], "undecided"),
+        (lambda x: x.T @ x + (z := 99 * torch.randn(2, 2)) - z.T, "undecided"),
+        (lambda x: (of_five(x), partial(torch.add, x[0])), "broken"),
+        (lambda x: partial(torch.add, x.sum(0) + (9 * torch.randn(9))[3:5]), "covered"),
+        (lambda x: x.sum(0) + torch.distributions.Laplace(0.0, 90.0).sample((2,)), "covered"),
+        # in four digits two of 300 would be alike by chance; in nine with probability 0.0001
+        (lambda x: [(x.sum() + R().normal(0, 900)).clamp(0) for _ in range(300)], "covered"),
     ],
 )
 def test_a_line_or_two(train, verdict):
@@ -107,18 +122,16 @@ def test_a_rate_is_that_of_the_comparison(inverted):
         chosen = torch.rand(60) > 0.2 if inverted else torch.rand(60) < 0.8
         return x[chosen].clamp(1, 1).sum(0)[0] + 2 * torch.randn(())
 
-    report = check(train, X, claimed=9, delta=1e-5)
     expected = pld.epsilon([Release(SampledGaussian(2, 0.8))], delta=1e-5).epsilon
-    assert report.charged == pytest.approx(expected, rel=1e-3)
+    assert check(train, X, claimed=9, delta=1e-5).charged == pytest.approx(expected, rel=1e-3)
 
 
 def test_adding_a_record_moves_a_one_sided_sum_by_all_of_it():
-    told = {"claimed": 1.0, "delta": 0, "adjacency": "add-remove"}
-
     def train(x):
-        return x.clamp(9, 10).sum() + np.random.default_rng().laplace(0, 40)
+        return x.clamp(9, 10).sum() + R().laplace(0, 40)
 
-    assert check(train, 10 * X, **told).charged == pytest.approx(2 * 10 / 40, rel=0.2)
+    report = check(train, 10 * X, claimed=1.0, delta=0)
+    assert report.charged == pytest.approx(2 * 10 / 40, rel=0.2)
 
 
 def test_an_attack_measures_what_gets_out():
@@ -135,6 +148,8 @@ def test_an_attack_measures_what_gets_out():
         ((X, X[1:]), {}, "ValueError: data must hold as many records"),
         (X, {"claimed": float("nan")}, "ValueError: claimed must be"),
         (X, {"delta": 1.0}, "ValueError: delta must be"),
+        (X, {"seed": -1}, "ValueError: seed must be"),
+        (np.array(["a"] * 60), {}, "TypeError: data must be arrays"),
     ],
 )
 def test_bad_input_is_refused(data, asked, error):
@@ -149,8 +164,8 @@ def test_a_terminal_asks_for_a_module_and_a_file(dpkit, tmp_path, monkeypatch):
     np.savez("rows.npz", x=X.numpy())
     line = "check mine:train --data rows.npz --claimed 1 --delta 1e-5"
     code, out, err = dpkit(f"{line} --page page.html", "--json")
-    assert (code, err) == (1, "")
+    assert (code, err) == (3, "")
     assert (told := json.loads(out))["verdict"] == "broken"
     assert told["blame"][0]["line"] == 2
-    assert "mine.py:2" in Path("page.html").read_text()
+    assert "&gt;    2     return" in Path("page.html").read_text()
     assert dpkit(line.replace("npz", "csv"))[0] == dpkit(line.replace("train", "no"))[0] == 2
