@@ -477,8 +477,8 @@ TEXT: tuple[Claim, ...] = (
         "text: section 5; code: the discriminator's learning rate",
         "The learning rate falls from 0.15 to 0.052 in 10,000 iterations.",
         lambda: SETTINGS.discriminator_optimizer.rate(0),
-        "The code starts from 0.1, and so do the stored runs. A run from the text "
-        "alone would differ; no epsilon depends on it.",
+        "The code starts from 0.1, and so do the stored runs but those of the text alone, "
+        "which start from 0.15; no epsilon depends on it.",
         equals=0.15,
         code=Code("rate = 0.15  # the text", "rate = 0.1  # the code", "evaluation"),
     ),
