@@ -26,6 +26,7 @@ def check(
     trials: Annotated[
         int, typer.Option(help="Runs in each of two worlds for the measured epsilon; 0: none.")
     ] = 0,
+    seed: Annotated[int, typer.Option(help="Of the records tried; try some.")] = 0,
     page: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the report as HTML, to be: *.html."),
@@ -56,10 +57,14 @@ def check(
         delta=delta,
         adjacency=adjacency,  # pyright: ignore[reportArgumentType]
         trials=trials,
+        seed=seed,
     )
     if page is not None:
-        title = f"<!doctype html><meta charset='utf-8'><title>{escape(program)}</title>"
-        write_bytes(Path(page), (title + report._repr_html_()).encode())
+        write_bytes(
+            Path(page),
+            f"<!doctype html><meta charset='utf-8'><title>{escape(program)}</title>"
+            f"{report._repr_html_()}".encode(),
+        )
     if as_json:
         print_json(report.as_dict())
     else:

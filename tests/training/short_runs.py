@@ -1,40 +1,25 @@
 """A few steps of the kit's own loop, as `check` takes them, and its verdict."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from dpkit.audit import Report, check
 from dpkit.privacy import pld
-from dpkit.privacy.ledger import Releases
 from dpkit.training import Data, generator_on, train
 
 DELTA, BATCH, RECORDS = 1e-5, 4, 8
 
 
-def checked(
-    step: Callable[..., Any],
-    new_model: Callable[[], Any],
-    data: tuple[Tensor, Tensor],
-    *,
-    settings: Any,
-    charged: Releases,
-    steps: int = 2,
-    released: Callable[[Any], Any],
-) -> Report:
+def checked(step, new_model, data, *, settings, charged, released, steps=2) -> Report:
     """`check` steps of which `released(model)` is given out, at the epsilon that is charged."""
 
-    def run(records: tuple[Tensor, Tensor]) -> Any:
+    def run(records):
         seed = int(torch.randint(2**31, ()))  # another one in each of check's worlds, by its seed
         rng = generator_on(torch.device("cpu"), reproducible_seed=seed)
         model, own = new_model(), Data(*records, len(records[0]))
-        for _ in train(step, model, own, settings=settings, rng=rng, steps=steps):
-            pass
+        list(train(step, model, own, settings=settings, rng=rng, steps=steps))
         return released(model)
 
-    claimed = pld.epsilon(charged, delta=DELTA).epsilon
+    claimed = min(100.0, pld.epsilon(charged, delta=DELTA).epsilon)  # inf is no claim
     return check(run, data, claimed=claimed, delta=DELTA)
 
 

@@ -27,6 +27,7 @@ from dpkit.audit.scores import LowerBound
 from dpkit.audit.training.following import line_of, run_once
 from dpkit.audit.training.replay import (
     Noising,
+    Pair,
     Place,
     Run,
     alike,
@@ -114,6 +115,8 @@ class Report:
                 f"delta {self.delta:g}, {self.adjacency}, {self.runs} runs",
                 *(
                     f"{Path(x.file).name}:{x.line}: {x.finding}\n    {x.text}"
+                    if x.line
+                    else x.finding
                     for x in self.blame
                 ),
                 *(f"charged: {one}" for one in self.ledger),
@@ -187,18 +190,25 @@ def check(
     found = _Search(train, data, seed)
     price = _priced(found, delta, adjacency)
     verdict, blame = _judged(found, price, claimed)
-    lines = sorted({one.key[1] for pair in found.pairs for one, _ in pair.moved() if one.used})
-    assumed = ASSUMED[:-1] if adjacency == "replace-one" else ASSUMED
-    if verdict != "covered" and len(lines) in (2, 3, 4):
+    moved = [one for pair in found.pairs for one, _ in pair.moved() if one.used]
+    lines = sorted({one.key[1] for one in moved if np.ndim(one.values[-1])})
+    assumed = ASSUMED[
+        : -1 if adjacency == "replace-one" or not found.base.selections else None
+    ]
+    if verdict != "covered" and len(lines) <= 4:
         # some of the noise may stay inside, such as that of augmented images: is the rest enough?
-        for private in lines:
-            other = _Search(train, data, seed, skipped=frozenset({private}))
+        for private in [{x} for x in lines] + [{*lines}] * (len(lines) > 1):
+            other = _Search(train, data, seed, skipped=frozenset(private))
             less = _priced(other, delta, adjacency)
             found.runs += other.runs
-            if _judged(other, less, claimed)[0] == "covered":
+            told, doubts = _judged(other, less, claimed)
+            if told == "covered":
                 verdict, blame, price = "covered", [], less
-                assumed += (f"what gets the noise of line {private[1]} is not released",)
+                where = ", ".join(str(line) for _, line in sorted(private))
+                assumed += (f"what gets the noise of line {where} is not released",)
                 break
+            if told == "undecided" and verdict == "understated" and len(lines) > 1:
+                verdict, blame = told, doubts
     measured = _measured(found, trials, delta) if trials else None
     if (
         measured is not None
@@ -219,40 +229,10 @@ def check(
             Blame(*(at or ("", 0)), linecache.getline(*at).strip() if at else "", said)
             for said, at in dict.fromkeys(blame)
         ),
-        price[1],
+        () if verdict == "broken" else price[1],
         assumed,
         found.runs,
     )
-
-
-class _Pair(NamedTuple):
-    """A run and one like it, on data that differ in the record at a place.
-
-    how: "replaced", "far" (from the data's range), "removed", or "left out" of Poisson samples.
-    """
-
-    how: str
-    place: int
-    data: tuple[Any, Any]
-    one: Run
-    other: Run
-
-    def moved(self) -> Iterator[tuple[Noising, float]]:
-        """What is noised and moves, and how far: in deviations (L2), or Laplace scales (L1)."""
-        for key, a in self.one.releases.items():
-            b = self.other.releases.get(key)
-            if b is None or not a.like(b):
-                continue
-            gap = np.abs(a.signal - b.signal)
-            gap[gap < 1e-6 * (np.abs(a.signal) + a.std)] = 0.0
-            far = np.divide(gap, a.std, out=np.zeros_like(gap), where=(gap > 0) & (a.std > 0))
-            far[(gap > 0) & (a.std == 0)] = inf
-            if len(np.unique(a.noise)) < len(
-                far
-            ):  # a copy of a noised number tells nothing new
-                far = far[np.unique([a.noise, far.round(6)], axis=1, return_index=True)[1]]
-            if by := float(far.sum() if a.law.law == "laplace" else np.linalg.norm(far)):
-                yield a, by
 
 
 class _Search:
@@ -264,7 +244,8 @@ class _Search:
         self.train, self.seed, self.given, self.runs = train, seed, given, 0
         self.rng, self.stopped = np.random.default_rng(seed), ""
         self.records = len(columns(data)[0])
-        self.base, self.fresh = self.run(data), self.run(data, seed=seed + 1)
+        # the first run may draw more, such as for what is imported in it
+        self.fresh, self.base = self.run(data, seed=seed + 1), self.run(data)
         # with other seeds, so that what is no draw differs
         self.again = self.run(data, earlier=self.base, seed=seed + 1)
         self.pairs = list(self._pairs(self.base, data, places=5))
@@ -276,8 +257,11 @@ class _Search:
 
     def run(self, data: Any, **own: Any) -> Run:
         self.runs += 1
-        given = {"records": self.records, "seed": self.seed, **self.given, **own}
-        return run_once(self.train, data, **given)
+        return run_once(
+            self.train,
+            data,
+            **{"records": self.records, "seed": self.seed, **self.given, **own},
+        )
 
     def _even(self, held: np.ndarray) -> np.ndarray:
         """As many records at each end of the range, or with each of few whole numbers."""
@@ -291,31 +275,30 @@ class _Search:
         return rows.reshape(held.shape)
 
     def _record(self, how: str, held: np.ndarray, place: int) -> Any:
-        low, high = held.min(0), held.max(0)
-        end = np.where(self.rng.random(held.shape[1:]) < 0.5, low, high)
+        end = np.where(self.rng.random(held.shape[1:]) < 0.5, held.min(0), held.max(0))
         return {
             "end": end,
             "far": end * FAR if held.dtype.kind == "f" else held[place],
             "other": held[self.rng.integers(len(held))],
         }[how]
 
-    def _pairs(self, base: Run, data: Any, *, places: int) -> Iterator[_Pair]:
-        sizes = [
-            array(x).reshape(self.records, -1).astype(float).sum(1) for x in columns(data)
-        ]
-        some = [*(int(f(x)) for x in sizes[:1] for f in (np.argmax, np.argmin)), 0]
+    def _pairs(self, base: Run, data: Any, *, places: int) -> Iterator[Pair]:
+        size = array(columns(data)[0]).reshape(self.records, -1).astype(float).sum(1)
         taken = sum((x.members for x in base.selections), np.zeros(self.records))
-        some += np.argsort(-taken - self.rng.random(self.records)).tolist()
+        often = np.argsort(-taken - self.rng.random(self.records))
+        some = [int(size.argmax()), int(size.argmin()), 0, *often.tolist()]
         for place in list(dict.fromkeys(some))[:places]:
-            if not base.selections:  # else places and batches shift
-                keep = np.delete(np.arange(self.records), place)
-                fewer = tree_map(lambda x, keep=keep: x[keep], data)
-                with suppress(Exception):
-                    other = self.run(fewer, earlier=base)
-                    yield _Pair("removed", place, (data, fewer), base, other)
+            keep = np.delete(np.arange(self.records), place)
+            fewer = tree_map(lambda x, keep=keep: x[keep], data)
+            with suppress(Exception):
+                yield Pair(
+                    "removed", place, (data, fewer), base, self.run(fewer, earlier=base)
+                )
             if any(x.kind == "poisson" for x in base.selections):
                 without = self.run(data, earlier=base, left_out=place)
-                yield _Pair("left out", place, (data, data), base, without)
+                # of a draw for each record in a loop, the later ones are not the same any more
+                without.lost |= {key[1] for key in base.draws.keys() - without.draws.keys()}
+                yield Pair("left out", place, (data, data), base, without)
             for how in ("end", "end", "other", "end", "far"):
                 changed = deepcopy(data)
                 for column, held in zip(columns(changed), columns(data), strict=True):
@@ -325,8 +308,13 @@ class _Search:
                 except Exception as error:
                     self.stopped = self.stopped if how == "far" else type(error).__name__
                 else:
-                    kind = "far" if how == "far" else "replaced"
-                    yield _Pair(kind, place, (data, changed), base, other)
+                    yield Pair(
+                        "far" if how == "far" else "replaced",
+                        place,
+                        (data, changed),
+                        base,
+                        other,
+                    )
 
 
 def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]:
@@ -334,75 +322,104 @@ def _judged(found: _Search, price: "Price", claimed: float) -> tuple[Any, Found]
     if differing(found.base, found.again):
         return "undecided", [
             (
-                "two runs on the same data with the same draws differ: return no generator and no "
-                "seed, make what changes inside of train, and write np.random.default_rng(), with "
-                "its modules",
+                "two runs on the same data with the same draws differ: draw by torch, np.random or "
+                "random, return no generator and no seed, and keep nothing from call to call",
                 None,
             )
         ]
-    broken: Found = [*_at_noise(found)]
-    if broken:
+    moved = [x for pair in found.pairs if pair.how != "far" for x in pair.moved()]
+    if broken := [
+        *_at_noise(found),
+        *(
+            (
+                "one record moves numbers here without noise, or with that of others that stay",
+                x.key[1],
+            )
+            for x, by in moved
+            if by == inf and x.law.law != "unknown"
+        ),
+    ]:
         return "broken", broken
-    moving = [one for pair in found.pairs for one, _ in pair.moved()]
-    lost = {one.key[1] for one in moving if one.law.law == "unknown"}
-    lost |= {x for pair in found.pairs for x in pair.one.lost | pair.other.lost}
-    # noise of which nothing is known is not said to be none
-    lost |= {x[1] for x in found.base.draws if not moving and x[0].removesuffix("_") in NOISY}
+    moving = [one for one, _ in moved]
+    lost = {
+        *(one.key[1] for one in moving if one.law.law == "unknown"),
+        *(x for p in found.pairs if p.how != "removed" for x in p.one.lost | p.other.lost),
+        # noise of which nothing is known is not said to be none
+        *(x[1] for x in found.base.draws if not moving and x[0].removesuffix("_") in NOISY),
+    }
     unknown: Found = [("noise of a law that is not followed", x) for x in sorted(lost)]
     leaking = [
-        (len(x), pair)
-        for pair in found.pairs
-        if pair.how != "removed" and (x := differing(pair.one, pair.other))
+        x
+        for x in found.pairs
+        if x.how != "removed"
+        and differing(x.one, x.other)
+        # far from the data's range, what overflows tells nothing
+        and (
+            x.how != "far"
+            or np.isfinite(
+                sum(flat(v).sum() for v in x.other.out.values() if v.dtype.kind in "biuf")
+            )
+        )
     ]
     steady = {x for x, held in found.base.out.items() if alike(held, found.fresh.out.get(x))}
     secret = [
-        (f"{x or 'the return value'} is a seed or a choice of records", where)
+        (f"what is returned [{x}] is a seed or a choice of records", where)
         for x, held in found.base.out.items()
         if x not in steady and (where := found.base.secrets.get(prints(held.reshape(-1))))
     ]
     if leaking:
-        pair = next(
-            (x for _, x in leaking if steady & {*differing(x.one, x.other)}), leaking[0][1]
-        )
+        pair = next((x for x in leaking if steady & {*differing(x.one, x.other)}), leaking[0])
         names = sorted(differing(pair.one, pair.other))
-        what = ", ".join(x or "the return value" for x in names[:3])
-        said = f"{what} changes with one record, and no noise covers the change"
+        what = "".join(f" [{x}]" for x in names[:3] if x) + " ..." * (len(names) > 3)
+        said = (
+            f"what is returned{what} changes with one record, and no noise covers the change"
+        )
         where = next(iter(pair.other.reused), None) or line_of(
             found.train, pair.data, (pair.one, pair.other), seed=found.seed
         )
-        parts = [x for name in names if (x := pair.one.out.get(name)) is not None]
-        whole = all(x.dtype.kind not in "fc" or np.array_equal(x, x.round()) for x in parts)
+        whole = all(
+            x.dtype.kind not in "fc" or np.array_equal(x, x.round())
+            for name in names
+            if (x := pair.one.out.get(name)) is not None
+        )
         if not steady & {*names} and (unknown or whole):
             return "undecided", [(said, where), *unknown]
         return "broken", [(said, where)]
-    stopped = (
-        f"train raises {found.stopped} where one record differs, and this is seen as well"
+    raised = f"train raises {found.stopped} where one record differs, and this is seen as well"
+    varied = (
+        "how many sums get noise differs from run to run, and those of other runs cost as well"
     )
-    doubts: Found = [
+    if doubts := [
         *unknown,
-        *([(stopped, None)] if found.stopped else []),
+        *([(raised, None)] if found.stopped else []),
         *(("this noise is added more than once", x) for x in sorted(found.base.reused)),
-        *([] if moving else [("no record changes anything", None)]),
+        *([] if moving else [("no record of the data's range changes anything", None)]),
+        *[(varied, None)][found.base.releases.keys() == found.fresh.releases.keys() :],
         *secret,
-    ]
-    if doubts:
+    ]:
         return "undecided", doubts
     if price[0] <= claimed * ROUGH:
         return "covered", []
-    maybe = {
+    if maybe := {
         where
         for (name, where, nth), (value, _) in found.base.draws.items()
         if name in ("rand", "random", "uniform", "uniform_", "random_sample")
-        and (np.size(array(value)) % found.records == 0 or nth >= found.records)
-    } - {x.where for x in found.base.selections}
-    if maybe:
+        and (
+            array(value).size % found.records == 0
+            or (np.ndim(value) == 1 and 2 * array(value).size > found.records)  # after a split
+            or nth >= found.records
+        )
+        and array(value).min() >= 0  # else of weights
+    } - {x.where for x in found.base.selections}:
         return "undecided", [("this draw may choose records, and is not followed", min(maybe))]
-    said = f"the noise that is added here costs {price[0]:.4g}, with all that is charged"
+    if any(np.shape(one.values[-1])[:1] == (found.records,) for one in moving):
+        return "undecided", [("each record gets noise of its own here", moving[0].key[1])]
+    said = f"with all else that is charged, the noise that is added here costs {price[0]:.4g}"
     if not any(one.used for one in moving):
-        less = "what is only compared may cost less (sparse vector, noisy maximum)"
-        return "undecided", [(less, moving[0].key[1])]
-    drawn = ("it is drawn here", moving[0].law.where)
-    return "understated", [(said, moving[0].key[1]), drawn, *price[2]]
+        said = "what is only compared may cost less (sparse vector, noisy maximum)"
+        return "undecided", [(said, moving[0].key[1])]
+    here = [(said, moving[0].key[1]), ("it is drawn here", moving[0].law.where)]
+    return "understated", [*here, *price[2]]
 
 
 def _at_noise(found: _Search) -> Iterator[tuple[str, Place]]:
@@ -466,21 +483,23 @@ def _priced(found: _Search, delta: float, adjacency: Adjacency) -> Price:
         for pair in found.pairs
         for one, _ in pair.moved()
         if one.selection
+        and pair.how != "removed"  # where batches are others
         and not (last := pair.one.selections[one.selection - 1]).members[pair.place]
     }
-    # nor does one from a fixed seed hide anybody
-    vain |= {
+    seeded = {  # nor does one from a fixed seed hide anybody
         a.where
         for a, b in zip(found.base.selections, found.fresh.selections, strict=False)
         if a.rate < 1 and np.array_equal(a.members, b.members)
     }
     worlds = groupby(found.pairs, key=lambda x: id(x.one))
-    prices = [_of_world(list(pairs), vain, delta, adjacency) for _, pairs in worlds]
-    return max(prices, key=lambda x: x[0])
+    return max(
+        (_of_world(list(pairs), vain | seeded, delta, adjacency) for _, pairs in worlds),
+        key=lambda x: x[0],
+    )
 
 
 def _of_world(
-    pairs: list[_Pair], vain: set[Place], delta: float, adjacency: Adjacency
+    pairs: list[Pair], vain: set[Place], delta: float, adjacency: Adjacency
 ) -> Price:
     farthest: dict[Any, float] = {}
     others: set[tuple[float, tuple[float, ...]]] = {(0.0, ())}
@@ -495,6 +514,8 @@ def _of_world(
             if step is None or step[2] in vain:
                 by /= halved if adjacency == "add-remove" else 1.0
                 rest.append((one.law.law, by))
+                continue
+            if pair.how == "removed":
                 continue
             by /= halved if step[0] != "fixed" else 1.0
             by /= pair.one.selections[one.selection - 1].members[pair.place]
@@ -512,8 +533,10 @@ def _of_world(
         for step in farthest
     ]
     if not chosen and base.selections:
-        kind, _, _, where = base.selections[-1]
-        chosen = [(f"records are chosen here: {kind}, which hides nobody", where)]
+        last = base.selections[-1]
+        chosen = [
+            (f"records are chosen here: {last.kind}, but others move the step too", last.where)
+        ]
     # a step that nobody who was tried took part in costs as much as the others at most
     most: dict[Any, float] = {}
     for step, by in farthest.items():

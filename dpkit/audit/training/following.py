@@ -107,9 +107,6 @@ class Drawn(np.ndarray):
         law = self.law
         if law.release and not func.__name__.startswith("arg"):
             law.release.used = True
-        # parts of noise, even if it served elsewhere
-        if law.law in NOISES and func in (np.tril, np.triu):
-            return Drawn.of(result, Law(law.law, law.std, law.where), self.run)
         if law.law not in NOISES or law.spent or "like" in func.__name__:
             return result
         return Drawn.of(result, Law("unknown"), self.run) if np.ndim(result) else result
@@ -171,12 +168,14 @@ def _chosen(run: Run, name: str, draw: Callable[..., Any], *args: Any, **kwargs:
             run.select("with replacement", value)
         return Drawn.of(value, Law("unknown"), run)
     among, *rest = args or (kwargs.pop("a"),)
-    whole = np.ndim(among) == 0
+    whole = np.ndim(among) == 0 and type(among).__name__ != "str"
     count = int(among) if whole else len(among)
     if name in ("shuffle", "sample"):
         made = run.rng.sample(range(count), *(rest or [kwargs.get("k", count)]))
-    elif getattr(draw, "__self__", None) is run.rng:
+    elif isinstance(getattr(draw, "__self__", None), random.Random):
         made = run.rng.randrange(count)
+    elif name == "permutation":  # NumPy's own calls shuffle
+        made = np.argsort(np.frombuffer(draw.__self__.bytes(8 * count), np.uint64))
     else:
         made = draw(count, *rest, **kwargs)
     places = run.drawn(name, np.asarray(made), kwargs.get("p"))
@@ -352,7 +351,7 @@ def _crossing(run: Run) -> Iterator[Any]:
 
         return made
 
-    numpy, noised = Tensor.numpy, normals.noised
+    numpy, noised, get = Tensor.numpy, normals.noised, Tensor.__getitem__
     rsample = torch.distributions.Laplace.rsample
 
     def to_numpy(tensor: Tensor, **kwargs: Any) -> Any:
@@ -376,6 +375,12 @@ def _crossing(run: Run) -> Iterator[Any]:
     for name in ("from_numpy", "tensor", "as_tensor"):
         yield patch.object(torch, name, to_torch(getattr(torch, name)))
     yield patch.object(Tensor, "numpy", to_numpy)
+    # a short array that is not NumPy's own would be taken for a tuple
+    yield patch.object(
+        Tensor,
+        "__getitem__",
+        lambda self, key: get(self, key.view(np.ndarray) if isinstance(key, Drawn) else key),
+    )
 
 
 def run_once(

@@ -30,6 +30,7 @@ LIBRARIES = (
 )
 ALIKE = 1e-5  # of the largest number: sums in another order
 CODE = (type, ModuleType)
+PLAIN = vars(torch.nn.Module())  # what every network has, and its parts have anew
 NOISES = ("normal", "laplace", "unknown")
 # torch's operations and NumPy's functions, by what becomes of noise in them
 ADDED = {"add": 1, "sub": -1, "subtract": -1}
@@ -221,9 +222,13 @@ class Run:
         """Note a choice of records, by their places."""
         at = array(members).reshape(-1).astype(int)
         self.secrets[prints(at)] = place()
-        rate = at.size / self.records if rate is None else rate
         self.selections.append(
-            Selection(kind, round(rate, 9), np.bincount(at, minlength=self.records), place())
+            Selection(
+                kind,
+                round(at.size / self.records if rate is None else rate, 9),
+                np.bincount(at, minlength=self.records),
+                place(),
+            )
         )
 
     def poisson(self, mask: Any, rate: Any) -> Law:
@@ -252,7 +257,7 @@ class Run:
                 one, other = noises
                 one.spent = other.spent = "added"
                 apart = one is not other and one.law == other.law == "normal"
-                std = (one.std**2 + other.std**2) ** 0.5
+                std = np.hypot(one.std, other.std)
                 return result, Law("normal" if apart else "unknown", std, one.where)
             if (
                 on
@@ -298,7 +303,8 @@ class Run:
 
         rounded: after the addition, as dpkit's own is, whose noise may be 0.
         """
-        law.spent, key = "added", self.key("noised")
+        key = self.key("noised")
+        law.spent = "used" if key[1] in self.skipped else "added"
         if key[1] in self.skipped:
             return result, None
         signal, std = (
@@ -308,8 +314,8 @@ class Run:
         noise = flat(result) - signal
         if not rounded and np.array_equal(noise, noise.round()):  # rounded before it is added
             law = Law("unknown", where=law.where)
-        if not rounded:
-            std = np.where(noise == 0, 0.0, std)  # such as beside a triangle of noise
+        # 0 is none, such as beside a triangle of noise
+        std = std if rounded else np.where(noise == 0, 0.0, std)
         now = Noising(key, law, signal, noise, std, len(self.selections), rounded=rounded)
         self.releases[key] = now
         return self.more(now, result), Law("noised", release=now)
@@ -325,10 +331,49 @@ class Run:
             law.spent, std = "added", np.broadcast_to(array(law.std), result.shape).reshape(-1)
             on.std = np.hypot(on.std, np.where(gap == 0, 0.0, std))
         held = self.earlier.releases.get(on.key) if self.earlier else None
-        if held and len(held.values) > len(on.values) and (on.values or on.like(held)):
+        if (
+            held
+            and len(held.values) > len(on.values)
+            and np.shape(held.values[len(on.values)]) == np.shape(result)
+            and (on.values or on.like(held))
+        ):
             result = deepcopy(held.values[len(on.values)])
         on.values.append(deepcopy(result))
         return result
+
+
+class Pair(NamedTuple):
+    """A run and one like it, on data that differ in the record at a place.
+
+    how: "replaced", "far" (from the data's range), "removed", or "left out" of Poisson samples.
+    """
+
+    how: str
+    place: int
+    data: tuple[Any, Any]
+    one: Run
+    other: Run
+
+    def moved(self) -> Iterator[tuple[Noising, float]]:
+        """What is noised and moves, and how far: in deviations (L2), or Laplace scales (L1)."""
+        for key, a in self.one.releases.items():
+            b = self.other.releases.get(key)
+            if b is None or not a.like(b):
+                continue
+            gap = np.where(a.noise < 0, b.signal - a.signal, a.signal - b.signal)
+            gap[np.abs(gap) < 1e-6 * (np.abs(a.signal) + a.std)] = 0.0
+            far, std = np.where(gap == 0, 0.0, np.inf), np.where(a.std > 0, a.std, np.inf)
+            np.divide(np.abs(gap), std, out=far, where=a.std > 0)
+            _, at, of = np.unique(
+                np.abs(a.noise / std).round(6), return_index=True, return_inverse=True
+            )
+            # copies: what differs between them has no noise; of very many, or on a grid, some are
+            # alike by chance
+            if len(at) < 0.9 * len(far) < 9_000 and not a.rounded:
+                alike_there = np.allclose(gap, gap[at][of], atol=1e-4 * a.std.max())
+                far = far[at] if alike_there else np.full(1, np.inf)
+            if by := float(far.sum() if a.law.law == "laplace" else np.linalg.norm(far)):
+                yield a, by
 
 
 def array(value: Any) -> np.ndarray:
@@ -358,13 +403,16 @@ def leaves(
                 f"{name}.{k}": v
                 for name, part in value.named_modules()
                 for k, v in vars(part).items()
-                if k[0] != "_" and k != "training"
+                if k not in PLAIN
             }
             parts = {**own, **dict(value.named_parameters()), **dict(value.named_buffers())}
         elif isinstance(value, dict):
             parts = value
         elif hasattr(value, "to_numpy"):  # a data frame
-            parts = {"": value.to_numpy()}
+            parts = {
+                "": value.to_numpy(),
+                **{k: getattr(value, k, None) for k in ("index", "columns")},
+            }
         elif isinstance(value, Collection):
             parts = dict(enumerate(value))
         else:

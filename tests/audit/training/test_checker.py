@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import random
 from functools import partial
 from pathlib import Path
 
@@ -108,6 +109,13 @@ def test_what_is_charged_is_the_price_of_what_was_found():
         (lambda x: (of_five(x), partial(torch.add, x[0])), "broken"),
         (lambda x: partial(torch.add, x.sum(0) + (9 * torch.randn(9))[3:5]), "covered"),
         (lambda x: x.sum(0) + torch.distributions.Laplace(0.0, 90.0).sample((2,)), "covered"),
+        (lambda x: ((m := torch.nn.Linear(2, 1)), setattr(m, "_rows", x))[0], "broken"),
+        (lambda x: x.sum(0) + 9 * torch.randn(2) * torch.tensor([1.0, 0.0]), "broken"),
+        (lambda x: (x.sum(0)[None] + np.triu(z := R().normal(0, 9, (2, 2))) + z.T)[0], "undecided"),
+        (lambda x: (random.choice("ab"), x.sum(0) + 9 * torch.randn(2)), "covered"),
+        (lambda x: x[R().permutation(60)[:20]].sum(0) + 9 * torch.randn(2), "covered"),
+        (lambda x: (x > 9).sum() + R().laplace(0, 0.1), "undecided"),
+        (lambda x: next(t for t in range(99) if x.sum() + R().laplace(0, 40) > 99), "undecided"),
         # in four digits two of 300 would be alike by chance; in nine with probability 0.0001
         (lambda x: [(x.sum() + R().normal(0, 900)).clamp(0) for _ in range(300)], "covered"),
     ],
@@ -130,8 +138,12 @@ def test_adding_a_record_moves_a_one_sided_sum_by_all_of_it():
     def train(x):
         return x.clamp(9, 10).sum() + R().laplace(0, 40)
 
-    report = check(train, 10 * X, claimed=1.0, delta=0)
-    assert report.charged == pytest.approx(2 * 10 / 40, rel=0.2)
+    def beside(x):
+        return x[torch.rand(len(x)) < 0.5].clamp(0, 1).sum() + R().laplace(0, 4e6), train(x)
+
+    for program in (train, beside):
+        report = check(program, 10 * X, claimed=1.0, delta=0)
+        assert report.charged == pytest.approx(2 * 10 / 40, rel=0.2)
 
 
 def test_an_attack_measures_what_gets_out():
