@@ -451,8 +451,8 @@ CLAIMS = (
             for part in store.load(PAPER, "table_2", scale="reduced").values()
         ),
         "This is the least accuracy of the kit's own classifiers, another network, on MNIST's "
-        "10,000 test images (stored, three trainings). The text's own is not published; for that of "
-        "LSUN-L (88.73 %) no images are at hand.",
+        "10,000 test images (stored, three trainings). The text's own is not published; for that "
+        "of LSUN-L (88.73 %) no images are at hand.",
         at_least=0.9906,
     ),
     claim(
