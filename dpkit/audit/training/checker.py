@@ -88,7 +88,7 @@ class Report:
     proven: the same where the verdict is "covered", else None; it holds under `assumptions`.
     measured: what an attack on the program's outputs shows, under replace-one; None without trials.
     blame: lines that decide the verdict.
-    ledger: the charges, in words.
+    ledger: the charges, in words; none where the verdict is "broken".
     runs: how often the program ran.
     """
 
@@ -164,8 +164,8 @@ def check(
 
         print(check(train, torch.rand(60, 2), claimed=2, delta=1e-5))
 
-    It runs some fifty times, and up to five times as often where several lines add noise: take few
-    records, few steps, and the CPU.
+    It runs some fifty times, and up to six times as often where the first verdict is not "covered":
+    take few records, few steps, and the CPU.
 
     Args:
         train: a function of the data, which returns what is released: tensors, arrays, numbers,
