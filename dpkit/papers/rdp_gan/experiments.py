@@ -33,6 +33,7 @@ from dpkit.papers.rdp_gan.settings import (
     DCGAN,
     DELTA,
     DP_GAN,
+    GENERATOR_STEPS,
     ITERATIONS,
     MULTIPLICATIVE,
     NON_PRIVATE,
@@ -85,40 +86,32 @@ def judged(
     Args:
         key: its name in the tables.
         records: "digits" or "census".
-        settings: a GAN is trained with these in the records' form, and by digit without labels.
+        settings: a GAN is trained, and described, with these in the records' form, and by digit
+            without labels.
         seed, scale, device, progress: as `PartsPlan`.
         kept: judged iterations, beside the last.
         by_digit: a GAN for each digit, as in the code.
         samples: store some images of the last iteration.
     """
     size, also = PUBLIC_SIZES[records][scale], {"records": records, "by_digit": by_digit}
-    run = Run(
-        "rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also
-    )
-    unlabelled = {"classes": 0} if by_digit else {}
-    own = replace(settings, **CHANGES[records] | unlabelled)
+    own = replace(settings, **CHANGES[records] | ({"classes": 0} if by_digit else {}))
+    run = Run("rdp_gan", key, own, seed, size, scale, records, device, progress, also=also)
 
     def compute() -> Result:
         """Train and score it; return its claimed and proven epsilon."""
         wanted = task(records, scale=scale)
-        trained = replace(settings, **wanted.changes | unlabelled)
-        asked = {i for i in (*kept, trained.iterations) if i <= trained.iterations}
-        made, curve = (_by_digit if by_digit else _whole)(run, wanted, trained, asked)
+        asked = {i for i in (*kept, own.iterations) if i <= own.iterations}
+        made, curve = (_by_digit if by_digit else _whole)(run, wanted, own, asked)
         last, declared = max(made), wanted.data.public_size
         values = {
             "iterations": last,
-            "discriminator_steps": trained.discriminator_steps,
+            "discriminator_steps": own.discriminator_steps,
             "scores": {str(i): wanted.judge(*some) for i, some in sorted(made.items())},
             "curve": curve,
-            "trained": {
-                "features": trained.features,
-                "classes": trained.classes,
-                "parts": list(trained.parts),
-                "public_size": declared,
-            },
-            **_priced(trained, declared),
+            "public_size": declared,
+            **_priced(own, declared),
         }
-        images = _shown(*made[last]) if samples and not trained.parts else None
+        images = _shown(*made[last]) if samples and not own.parts else None
         return run.result(values, wanted.checksums, images)
 
     return run.part(compute, prices=lambda _: _priced(own, size))
@@ -239,7 +232,8 @@ def _priced(settings: RdpGanSettings, public_size: int) -> Values:
     if proven.epsilon < math.inf:
         release = mechanism(settings.sampling, noise_multiplier=1.0, public_size=public_size)
         assumed = {*release.assumptions, *settings.sampling.assumptions}
-    unsaid = isinstance(settings.noise, MultiplicativeNoise | ParameterNoise)  # the code's own
+    longer = settings.iterations > GENERATOR_STEPS  # the text states its epsilon for these
+    unsaid = longer or isinstance(settings.noise, MultiplicativeNoise | ParameterNoise)
     prices = priced(proven, claimed=None if unsaid else settings.target_epsilon)
     return prices | {"assumptions": sorted(assumed | {*proven.assumptions})}
 
@@ -299,7 +293,7 @@ def plan_runs(
             settings=settings,
             seed=seed,
             samples=not seed,
-            kept=printed if by_text else (),
+            kept=printed if by_text and settings is not code else (),
             by_digit=by_text and records == "digits",
         )
         for seed in range(seeds)
@@ -343,7 +337,8 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
     parts = []
     for records, batch, seed in product(RECORDS, (64, 128), range(seeds)):
         key, size = f"{records}-{batch}", PUBLIC_SIZES[records][scale]
-        settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
+        form = CHANGES[records] | {"classes": 0, "sampling": ShuffledBatches(batch)}
+        settings = _sized(replace(NON_PRIVATE, **form), scale)
         how = (key, settings, seed, size, scale, records, device, progress)
         run = Run("rdp_gan", *how, also={"records": records})
         parts.append(run.part(partial(_largest_loss, run)))
@@ -408,8 +403,7 @@ def _marginals(scale: str, epsilon: float, seed: int) -> Part:
 def _largest_loss(run: Run) -> Result:
     """One unconditional GAN on all records; the losses of real records before each step."""
     wanted = task(run.records, scale=run.scale)
-    settings = replace(run.settings, **wanted.changes | {"classes": 0})
-    gan = algorithm.new_gan(settings, seed=run.seed, device=run.device)
+    gan = algorithm.new_gan(run.settings, seed=run.seed, device=run.device)
     largest = {"one_record": 0.0, "mean_of_a_batch": 0.0, "batch_total": 0.0}
 
     def watched(
@@ -425,8 +419,8 @@ def _largest_loss(run: Run) -> Result:
         return record
 
     data = on_device(wanted.data._replace(labels=wanted.data.labels * 0), run.device)
-    records = run.train(watched, gan, data, settings=settings)
-    run.finish(records, total=settings.iterations * settings.discriminator_steps)
+    steps = run.settings.iterations * run.settings.discriminator_steps
+    run.finish(run.train(watched, gan, data), total=steps)
     return run.result(dict(largest), wanted.checksums)
 
 

@@ -47,7 +47,6 @@ class RdpGanTask(NamedTuple):
     """
 
     data: Data
-    changes: dict[str, Any]  # as CHANGES
     checksums: dict[str, str]
     accuracy: Callable[[np.ndarray, np.ndarray], float]
     judge: Callable[[np.ndarray, np.ndarray], dict[str, Any]]
@@ -94,7 +93,7 @@ def _digits(scale: str) -> RdpGanTask:
     size = PUBLIC_SIZES["digits"][scale]
     data = Data(_tensor(private), torch.from_numpy(train.labels), size)
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
-    return RdpGanTask(data, CHANGES["digits"], checksums, accuracy, judge, correct)
+    return RdpGanTask(data, checksums, accuracy, judge, correct)
 
 
 @cache
@@ -164,7 +163,7 @@ def _census(scale: str) -> RdpGanTask:
     checksums = {
         f"{name} {w}": f.attrs["checksum"] for f, w in ((train, "train"), (test, "test"))
     }
-    return RdpGanTask(data, CHANGES["census"], checksums, accuracy, judge, correct)
+    return RdpGanTask(data, checksums, accuracy, judge, correct)
 
 
 def _tensor(features: np.ndarray) -> torch.Tensor:

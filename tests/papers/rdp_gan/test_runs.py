@@ -54,10 +54,8 @@ def made_up(records, features):
     """A task on 40 records, four of each digit in turn; scores are simple shares."""
     rng = torch.Generator().manual_seed(0)
     rows = 2 * torch.rand(SIZE, features, generator=rng) - 1
-    changes: dict[str, Any] = {"classes": 10, "features": features}
     labels = torch.arange(SIZE) % 10
     if records == "census":
-        changes = {"classes": 0, "features": sum(PARTS), "parts": PARTS}
         rows = torch.eye(5)[torch.arange(SIZE) % 3] + torch.eye(5)[3 + torch.arange(SIZE) % 2]
 
     def accuracy(made, asked):
@@ -69,7 +67,6 @@ def made_up(records, features):
 
     return tasks.RdpGanTask(
         Data(rows, labels, SIZE),
-        changes,
         {f"{records} train": "0" * 64},
         accuracy,
         judge,
@@ -79,16 +76,18 @@ def made_up(records, features):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    features = {"digits": 6}
+    form = {"digits": {"classes": 10, "features": 6}}
+    form["census"] = {"classes": 0, "features": sum(PARTS), "parts": PARTS}
     changed = {
-        "task": lambda name, *, scale: made_up(name, features.get(name, 5)),
+        "task": lambda name, *, scale: made_up(name, form[name]["features"]),
+        "CHANGES": form,
         "JUDGED": dict.fromkeys(SCALES, JUDGED),
         "CURVE_EVERY": 2,
         "CURVE_RECORDS": POINTS,
     }
     for name, instead in changed.items():
         monkeypatch.setattr(experiments, name, instead)
-    return features
+    return form
 
 
 def run(settings, records="digits", *, seed=0, **more):
@@ -235,7 +234,7 @@ def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
 
 
 def test_samples_are_five_images_a_label_in_their_whole_range_and_never_table_records(quick):
-    quick["digits"] = 784
+    quick["digits"]["features"] = 784
     for part in (run(REPAIRED, samples=True), run(small(SETTINGS), samples=True, by_digit=True)):
         images = part.compute().images
         assert (images.shape, images.dtype) == ((50, 28, 28), np.uint8)
@@ -252,14 +251,14 @@ def test_samples_are_five_images_a_label_in_their_whole_range_and_never_table_re
 
 @pytest.mark.parametrize("name", ["loss-value", "repaired-census"])
 def test_a_record_describes_the_networks_that_were_trained(name, monkeypatch):
-    """Features, classes and declared size: without them its epsilon cannot be computed again."""
+    """Their form and declared size: without these its epsilon cannot be computed again."""
     used, new = [], experiments.algorithm.new_gan
     spied = lambda settings, **more: used.append(settings) or new(settings, **more)  # noqa: E731
     monkeypatch.setattr(experiments.algorithm, "new_gan", spied)
-    values = values_of(name)
-    told = {**RUNS[name]().settings, **values, **values["trained"]}
-    assert told["public_size"] == SIZE
-    assert (told["features"], told["classes"]) == (used[0].features, used[0].classes)
+    assert values_of(name)["public_size"] == SIZE
+    told = RUNS[name]().settings
+    for what in ("features", "classes", "parts"):
+        assert {json.dumps(getattr(one, what)) for one in used} == {json.dumps(told[what])}
 
 
 # The judges on the embedded data.
@@ -379,7 +378,7 @@ def test_a_reduced_tuned_run_tests_its_accuracy_at_least_once(records):
     assert settings.iterations >= settings.tuning.every
 
 
-def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
+def test_the_largest_losses_are_seen_before_each_step(quick, monkeypatch):
     """One record's is the largest; the whole batch's loss is that of the records of the run."""
     seen = []
     real = experiments.algorithm.loss_value_step
@@ -393,9 +392,10 @@ def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
 
     monkeypatch.setattr(experiments.algorithm, "loss_value_step", spied)
     settings = replace(small(settings_module.NON_PRIVATE), sampling=ShuffledBatches(16))
+    own = {name: replace(settings, **form | {"classes": 0}) for name, form in quick.items()}
     found = [
         experiments._largest_loss(
-            Run("rdp_gan", "key", settings, 0, SIZE, "reduced", records, "cpu")
+            Run("rdp_gan", "key", own[records], 0, SIZE, "reduced", records, "cpu")
         ).values
         for records in ("digits", "digits", "census")
     ]
