@@ -7,7 +7,16 @@ from math import log2
 from typing import Any
 
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS, Configuration
-from dpkit.papers.experiments.store import Rows, Shown, Stored, joined, lead, mean, spread, values
+from dpkit.papers.experiments.store import (
+    Rows,
+    Shown,
+    Stored,
+    joined,
+    lead,
+    mean,
+    spread,
+    values,
+)
 
 # The text's surviving numbers: cells of Tables 2, 4 and 8 to 10 are lost, but for those that
 # sentences repeat.
