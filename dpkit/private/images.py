@@ -1,6 +1,7 @@
 """Private synthetic images: fit labelled images once, sample as many as wanted."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from dpkit.synthesizers.jitter import Jitter
 from dpkit.synthesizers.records import arrays, checksum, in_unit, wanted_labels
 
 MOMENTS, FEATURES = "moments", "random features"
+CHANGES = tuple(field.name for field in fields(Jitter))
 AFTER = {  # what follows from the release alone
     MOMENTS: "images are drawn from Gaussians that follow from the noised moments",
     FEATURES: "images are drawn from a generator trained on the noised embeddings alone",
@@ -29,13 +31,18 @@ class PrivateImages(Priced):
 
         from dpkit import PrivateImages, datasets
 
-        images = PrivateImages(epsilon=1).fit(datasets.digits())
+        images = PrivateImages(epsilon=1, invariant_to=("shift", "turn")).fit(datasets.digits())
         images.sample([0, 1, 2])
 
     By "moments" (`dpkit.synthesizers.class_moments`) the release is each class's count, mean and
     second moment, and images are drawn from Gaussians; it needs no torch. By "random features"
     (`dpkit.synthesizers.random_features`: DP-MERF) it is each class's mean embedding, on which a
     generator is trained for some minutes. A private GAN has to beat both.
+
+    What keeps an image's class only you know: digits may lean, and a mirror makes another of them;
+    a cat in the mirror is a cat. Samples are changed at random as `invariant_to` allows, which
+    costs nothing and helps classifiers. A mirror helps the moments, too: they are averaged over
+    both images.
 
     Another `fit` costs epsilon again. The fitted object holds no records: it may be released, by
     joblib or pickle, where no seed was given.
@@ -48,6 +55,8 @@ class PrivateImages(Priced):
         classes: number of labels, 0 .. classes - 1; public, not read off the records.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "moments" or "random features".
+        invariant_to: changes that keep an image's class: "turn" (10 degrees), "shift" (5 %),
+            "size" (10 %), "bend" (of strokes, 3 %), "mirror" (left and right).
         public_size: declared number of records, as `Private`.
         reproducible_seed: of the noise, as `Private`: keep it secret.
     """
@@ -59,6 +68,7 @@ class PrivateImages(Priced):
         epsilon: float = 1.0,
         delta: float = 1e-5,
         method: str = MOMENTS,
+        invariant_to: Sequence[str] = (),
         public_size: int | None = None,
         reproducible_seed: int | None = None,
     ) -> None:
@@ -68,6 +78,7 @@ class PrivateImages(Priced):
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
+        self.invariant_to = invariant_to
         self.public_size = public_size
         self.reproducible_seed = reproducible_seed
 
@@ -88,6 +99,12 @@ class PrivateImages(Priced):
         """
         check_budget(budget)
         checks.one_of((MOMENTS, FEATURES), method=self.method)
+        if isinstance(self.invariant_to, str):
+            raise TypeError(
+                f"invariant_to must be a tuple of names, got {self.invariant_to!r}"
+            )
+        for name in self.invariant_to:
+            checks.one_of(CHANGES, invariant_to=name)
         classes = checks.whole(1, classes=self.classes)
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
@@ -103,7 +120,10 @@ class PrivateImages(Priced):
         rows = in_unit(pixels)
         asked = {"delta": self.delta, "classes": classes, "shape": rows.shape[1:]}
         if self.method == MOMENTS:
-            settings = class_moments.settings_for(self.epsilon, **asked, public_size=size)
+            mirrored = "mirror" in self.invariant_to
+            settings = class_moments.settings_for(
+                self.epsilon, **asked, public_size=size, mirrored=mirrored
+            )
             fit: Any = class_moments.fit
         else:  # torch is looked for before anything is charged
             from dpkit.synthesizers import feature_matching
@@ -115,48 +135,37 @@ class PrivateImages(Priced):
         if budget is not None:
             budget.reserve(ledger, data=checksum(pixels, labels), seed=self.reproducible_seed)
         self.model_ = fit(rows, labels, settings=settings, rng=rng)
+        self._changes = tuple(self.invariant_to)
         self.guarantee_ = guarantee
         public = f"the number of classes, {classes}, and the size of an image are public"
         self._priced(ledger, guarantee, ALL_RECORDS, len(pixels), public)
-        self._after = AFTER[self.method]
+        changed = (
+            f", then changed at random ({', '.join(self._changes)})" if self._changes else ""
+        )
+        self._after = f"Post-processing: {AFTER[self.method]}{changed}."
         return self
 
-    def sample(
-        self, n: Any, *, jitter: Jitter | None = None, reproducible_seed: int | None = None
-    ) -> NDArray[np.float32]:
+    def sample(self, n: Any, *, reproducible_seed: int | None = None) -> NDArray[np.float32]:
         """Draw images, which costs nothing: (images, channels, height, width).
 
         Args:
             n: how many, of labels drawn uniformly; or a label for each, (images,), integers in
                 0 .. classes - 1.
-            jitter: how much images are turned, shifted and enlarged at random; None: not at all.
             reproducible_seed: None takes the operating system's entropy.
 
         Returns:
-            float32 in [0, 1].
+            float32 in [0, 1], changed as `invariant_to` allows.
 
         Raises:
             NotFittedError: there is no model yet.
-            TypeError: jitter is no `Jitter`.
             ValueError: n is neither an integer >= 0 nor labels.
         """
         model = self._fitted().model_
-        if not isinstance(jitter, Jitter | None):
-            raise TypeError(f"jitter must be a Jitter(), or None, got {jitter!r:.80}")
         rng = generator(reproducible_seed, stream=1)
         labels = wanted_labels(n, classes=model.settings.classes, rng=rng)
         made = model.sample(labels, rng=rng).astype(np.float32, copy=False)
-        return made if jitter is None else jitter(made, rng=rng)
+        return Jitter.of(self._changes)(made, rng=rng) if self._changes else made
 
-    def statement(
-        self,
-        *,
-        unit: str = "one labelled image",
-        tried: int | None = None,
-        jitter: Jitter | None = None,
-    ) -> str:
-        """As `Priced.statement`; `jitter`: as what is published was sampled."""
-        price = self._fitted()._price
-        moved = "" if jitter is None else ", then turned, shifted and enlarged at random"
-        done = f"Post-processing: {self._after}{moved}."
-        return price.statement(unit=unit, more=done, tried=tried)
+    def statement(self, *, unit: str = "one labelled image", tried: int | None = None) -> str:
+        """As `Priced.statement`."""
+        return self._fitted()._price.statement(unit=unit, more=self._after, tried=tried)

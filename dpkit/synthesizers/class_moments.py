@@ -2,8 +2,10 @@
 
 One Gaussian release is all that reads the records. The second moment alone is that of Dwork,
 Talwar, Thakurta, Zhang 2014 ("Analyze Gauss", Alg. 1); eigenvalues, factors and images are
-post-processing. With several components a class, a first release of the same kind says where they
-lie, as private EM does in many rounds (Park, Foulds, Choudhary, Welling 2017). Works without torch.
+post-processing. Noise on fewer numbers is smaller, so of an image only low frequencies are kept:
+as many as the budget can tell from noise, which follows from public numbers alone. With several
+components a class, a first release of the same kind says where they lie, as private EM does in many
+rounds (Park, Foulds, Choudhary, Welling 2017). Works without torch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,39 +28,67 @@ FIRST_SHARE = 0.2  # of mu^2: what the first of two releases takes
 MOST = 64  # components of a class, however many records there are
 # Records a component times mu: fewer, and noise hides what tells components apart
 ENOUGH = 1_500
+FEATURES = 128  # of an image, where a component has ENOUGH
+OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])
+DARK, COLOUR = (0.0, 0.34), (0.5, 0.27)  # what is subtracted of a pixel; its usual size then
 SAMPLES = 2_000  # of each class, on which the centres of its components are found
 AT_ONCE = 2_000  # records multiplied, or images sampled, together
 
 
 @cache
-def cosines(shape: tuple[int, ...], frequencies: int | None) -> np.ndarray | None:
+def waves(
+    shape: tuple[int, ...], frequencies: int | None, lowest: int | None
+) -> NDArray[np.int64]:
+    """(channel, down, across) of each cosine that is kept, in half waves: (features, 3).
+
+    Arguments as `cosines`. In order of their frequency, down^2 + across^2, where only the lowest
+    are kept; a difference of colours counts as twice the frequency, as in JPEG's halved planes.
+    """
+    sides = [side if frequencies is None else min(side, frequencies) for side in shape[1:]]
+    found = np.indices((shape[0], *sides)).reshape(3, -1).T
+    if lowest is None:
+        return found
+    scale = np.where((found[:, 0] > 0) & (shape[0] == 3), 4, 1)
+    squares = scale * np.square(found[:, 1:]).sum(1)
+    return found[np.argsort(squares, kind="stable")[:lowest]]
+
+
+@cache
+def cosines(
+    shape: tuple[int, ...], frequencies: int | None, lowest: int | None = None
+) -> np.ndarray | None:
     """Orthonormal rows, (features, pixels): products of cosines along both sides of each channel.
 
-    Noise on fewer features has smaller eigenvalues: a quarter of the pixels halves them.
+    Noise on fewer features has smaller eigenvalues: a quarter of the pixels halves them. Where
+    only the lowest are kept of three channels, these are light and two differences of colours.
 
     Args:
         shape: (channels, height, width).
-        frequencies: kept along each side, the lowest first; None, or all there are, keeps the
-            pixels as they are.
+        frequencies: kept along each side, the lowest first; None: all.
+        lowest: how many of these rows are kept, the lowest frequencies first; None: all.
 
     Returns:
-        None where the pixels are kept.
+        None where the pixels are kept as they are: without `lowest`, and with all frequencies.
     """
     channels, *sides = shape
-    if frequencies is None or frequencies >= max(sides):
+    if lowest is None and (frequencies is None or frequencies >= max(sides)):
         return None
-    along = [
-        np.asarray(dct(np.eye(side), norm="ortho", axis=0))[:frequencies] for side in sides
-    ]
-    return np.kron(np.eye(channels), np.kron(*along))
+    colours = np.eye(channels) if lowest is None or channels != 3 else OPPONENT
+    chosen, *at = waves(shape, frequencies, lowest).T
+    down, across = (
+        np.asarray(dct(np.eye(side), norm="ortho", axis=0))[rows]
+        for side, rows in zip(sides, at, strict=True)
+    )
+    return np.einsum("fc,fh,fw->fchw", colours[chosen], down, across).reshape(len(chosen), -1)
 
 
 @dataclass(frozen=True)
 class MomentsSettings(NoisedRelease):
     """The measurement of labelled images, and its noise.
 
-    A record of features z (its lowest cosine frequencies, a public orthonormal basis), scaled down
-    to |z| <= C where it is longer, adds (w0, w1 z / C, w2 z z' / C^2) to the sums of its class.
+    A record of features z (of its pixels minus `centre`: its lowest cosine frequencies, a public
+    orthonormal basis), scaled down to |z| <= C where it is longer, adds
+    (w0, w1 z / C, w2 z z' / C^2) to the sums of its class.
 
     Args:
         classes: number of labels 0, 1, ..., which is public.
@@ -67,8 +97,12 @@ class MomentsSettings(NoisedRelease):
             private. Of both releases together, where there are two.
         clip_norm: C, in the images' unit; public, never read off the records.
         weights: (w0, w1, w2) of count, mean and second moment, each > 0.
-        frequencies: of cosines along each side that are kept; None keeps all.
+        frequencies, lowest: the cosines that are kept, as `cosines`.
         components: Gaussians a class.
+        centre: subtracted from each pixel, public.
+        mirrored: whether a mirror image is as likely as the image; then the moments are averaged
+            over both.
+        shrunk: whether what noise adds to a direction's variance is taken off.
 
     Raises:
         ValueError: a number is out of range.
@@ -79,8 +113,12 @@ class MomentsSettings(NoisedRelease):
     noise_multiplier: float
     clip_norm: float = 9.5
     weights: tuple[float, float, float] = (0.05, 0.3, 1.0)
-    frequencies: int | None = 14
+    frequencies: int | None = None
+    lowest: int | None = None
     components: int = 1
+    centre: float = 0.0
+    mirrored: bool = False
+    shrunk: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(self.shape))
@@ -89,8 +127,15 @@ class MomentsSettings(NoisedRelease):
         if len(self.shape) != 3:
             raise ValueError(f"shape must be (channels, height, width), got {self.shape}")
         checks.whole(1, channels=self.shape[0], height=self.shape[1], width=self.shape[2])
-        if self.frequencies is not None:
-            checks.whole(1, frequencies=self.frequencies)
+        for name in ("frequencies", "lowest"):
+            if getattr(self, name) is not None:
+                checks.whole(1, **{name: getattr(self, name)})
+        checks.in_range(0, 1, centre=self.centre)
+        if self.mirrored and self.basis is None:
+            raise ValueError(
+                "mirrored needs cosines, whose mirror images are themselves or their negatives; "
+                "give lowest=, or frequencies= below a side"
+            )
         checks.positive(clip_norm=self.clip_norm)
         if len(self.weights) != 3:
             raise ValueError(
@@ -102,7 +147,7 @@ class MomentsSettings(NoisedRelease):
     @property
     def basis(self) -> NDArray[np.float64] | None:
         """Orthonormal rows, (features, pixels); None where all pixels are kept as they are."""
-        return cosines(self.shape, self.frequencies)
+        return cosines(self.shape, self.frequencies, self.lowest)
 
     @property
     def features(self) -> int:
@@ -135,11 +180,14 @@ def settings_for(
     shape: tuple[int, ...],
     public_size: int,
     components: int | None = None,
+    mirrored: bool = False,
 ) -> MomentsSettings:
     """The settings with the least noise for an epsilon, certified by the PLD accountant.
 
-    Weights, frequencies and components were chosen on distorted images of scikit-learn's digits;
-    the clip norm is a guess that suits images as bright as MNIST's.
+    Weights, `ENOUGH` and the number of features were chosen on (distorted) images of scikit-learn's
+    digits, where a hundredth of `ENOUGH` leaves a third of `FEATURES` worth measuring. Centre and
+    clip norm are guesses from the number of channels: images in colour (three) lie around mid-grey,
+    others are as bright as MNIST's.
 
     Args:
         target_epsilon: nats, > 0, under add-remove; what the settings cost is at most this.
@@ -147,15 +195,27 @@ def settings_for(
         classes, shape: as `MomentsSettings`.
         public_size: declared number of records.
         components: Gaussians a class; None takes as many as `ENOUGH` allows.
+        mirrored: as `MomentsSettings`.
 
     Raises:
         ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
     """
     checks.whole(1, public_size=public_size, classes=classes)
     noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
-    if components is None:
-        components = min(max(1, round(public_size / classes / noise / ENOUGH)), MOST)
-    settings = MomentsSettings(classes, shape, noise, components=components)
+    enough = public_size / classes / noise / ENOUGH
+    components = min(max(1, round(enough)), MOST) if components is None else components
+    lowest = round(FEATURES * min(enough / components, 8) ** 0.25)
+    centre, usual = COLOUR if shape[0] == 3 else DARK
+    settings = MomentsSettings(
+        classes,
+        shape,
+        noise,
+        clip_norm=usual * sqrt(prod(shape)),
+        lowest=max(1, min(lowest, prod(shape))),
+        components=components,
+        centre=centre,
+        mirrored=mirrored,
+    )
     # by the accountant's rounding
     while pld.epsilon(settings.ledger(), delta=delta).epsilon > target_epsilon:
         settings = replace(settings, noise_multiplier=settings.noise_multiplier * (1 + 1e-6))
@@ -199,7 +259,7 @@ def sums(
 
 def clipped(pixels: NDArray[np.floating], *, settings: MomentsSettings) -> Floats:
     """z / C of each image, (images, features), scaled down to a norm of 1 where it is longer."""
-    z = np.asarray(pixels, dtype=np.float64)
+    z = np.asarray(pixels, dtype=np.float64) - settings.centre
     if settings.basis is not None:
         z = z @ settings.basis.T
     z = z / settings.clip_norm
@@ -323,24 +383,38 @@ def components_from(
     """Gaussians with the noisy moments: post-processing.
 
     Directions whose variance is within the noise's own are dropped: eigenvalues of a symmetric
-    matrix of noise, of standard deviation s off the diagonal, reach 2 s sqrt(features) (Wigner).
+    d x d matrix of noise, of standard deviation s off the diagonal, reach R = 2 s sqrt(d) (Wigner).
+    An eigenvalue y above R shrinks to sqrt(y^2 - R^2), the best in Frobenius norm (Gavish, Donoho
+    2017, eq. 7). Mirror images: a cosine with an odd number of half waves changes its sign, so that
+    its mean, and its products with the even ones, are 0.
 
     Raises:
         ValueError: a sum that is not finite.
     """
     if not all(np.isfinite(part).all() for part in noisy):
         raise ValueError("noisy sums must be finite, got NaN or infinity")
-    floor = 2 * std / settings.weights[2] / sqrt(2) * sqrt(settings.features)
+    basis, scale = settings.basis, settings.clip_norm
+    odd = np.zeros(settings.features, dtype=bool)
+    if settings.mirrored:
+        odd = waves(settings.shape, settings.frequencies, settings.lowest)[:, 2] % 2 == 1
+    halves = [np.flatnonzero(half) for half in (~odd, odd) if half.any()]
     for count, first, second in zip(*noisy, strict=True):
         size = max(float(count), 1.0)
-        mean = first / size
-        values, vectors = np.linalg.eigh(second / size - np.outer(mean, mean))
-        keep = values > floor / size
-        factors = vectors[:, keep] * np.sqrt(np.maximum(values[keep], 0))
-        basis = settings.basis
+        mean, factors = np.where(odd, 0.0, first / size), []
+        spread = second / size - np.outer(mean, mean)
+        for half in halves:
+            values, vectors = np.linalg.eigh(spread[np.ix_(half, half)])
+            edge = 2 * std / settings.weights[2] / sqrt(2) * sqrt(len(half)) / size
+            keep = values > max(edge, 0.0)
+            if settings.shrunk:
+                values[keep] = np.sqrt(np.square(values[keep]) - edge**2)
+            own = np.zeros((len(odd), int(keep.sum())))
+            own[half] = vectors[:, keep] * np.sqrt(values[keep])
+            factors.append(own)
+        directions = np.concatenate(factors, 1)
         if basis is not None:
-            mean, factors = mean @ basis, basis.T @ factors
-        yield Component(size, mean * settings.clip_norm, factors * settings.clip_norm)
+            mean, directions = mean @ basis, basis.T @ directions
+        yield Component(size, settings.centre + mean * scale, directions * scale)
 
 
 def partition(

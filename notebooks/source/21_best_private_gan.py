@@ -60,7 +60,7 @@ from dpkit.synthesizers.jitter import Jitter
 rng = np.random.default_rng(0)
 train, test = datasets.digits(split="train"), datasets.digits(split="test")
 rows = rng.integers(train.n, size=20_000)
-x = Jitter(degrees=15, shift=0.08, zoom=0.15)(train.pixels[rows] / 255, rng=rng)
+x = Jitter(turn=15, shift=0.08, size=0.15)(train.pixels[rows] / 255, rng=rng)
 y = train.labels[rows]
 plots.picture(plots.image_rows({"records": x[:10, 0]}), "The records: handwritten digits, slightly turned and shifted.")
 
@@ -101,7 +101,8 @@ print(f"{'stated':17s} norm {np.sqrt(sum(w**2 for w in weights)):.4f}")
 #
 # ## 2. One noise, and its price
 #
-# The kit measures fewer features than pixels: the 14 lowest cosine frequencies along each side (section 3 says why).
+# The kit measures fewer features than pixels: the lowest frequencies of cosines, as many as this budget and this number
+# of records can tell from noise (section 3 says why).
 
 # %%
 from dpkit.privacy import pld
@@ -175,7 +176,7 @@ def eigenvalues(settings, label=3):
 
 # %%
 spectra = {name: eigenvalues(one)
-           for name, one in (("all pixels", replace(settings, frequencies=None)), ("14 x 14 cosines", settings))}
+           for name, one in (("all pixels", replace(settings, lowest=None)), (f"{settings.lowest} cosines", settings))}
 for name, (values, edge) in spectra.items():
     print(f"{name}: {len(values)} eigenvalues, {np.sum(values > edge)} above the noise's {edge:.4f}")
 

@@ -82,6 +82,12 @@ BASELINES = [
         _moments_release,
     ),
     Baseline(
+        "class moments, low and centred",
+        lambda noise=1.0: _moments(noise, frequencies=None, lowest=7, centre=0.5, mirrored=True),
+        _moments_sums,
+        _moments_release,
+    ),
+    Baseline(
         "random features",
         _features,
         lambda x, y, s: random_features.embedded_sums(x, y, settings=s).ravel(),
