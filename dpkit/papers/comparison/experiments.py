@@ -13,14 +13,14 @@ import torch
 from safetensors.torch import load, save
 
 from dpkit import datasets
-from dpkit.common.files import cache_dir
+from dpkit.common.files import cache_dir, results_dir
 from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, read_json, write_bytes
 from dpkit.metrics.judge import CLASSES, SIZES, Judge, Learning, as_images, initial, judge
 from dpkit.metrics.likeness import classifier_fid, precision_recall
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
 from dpkit.papers.comparison import NAME
-from dpkit.papers.comparison.methods import LARGE, METHODS, ImageTask
+from dpkit.papers.comparison.methods import INVARIANT, LARGE, METHODS, ImageTask
 from dpkit.papers.comparison.tables import run_name
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.store import Part, Result, Values, part_name, priced
@@ -53,12 +53,17 @@ SCALES = {
     "small": ComparisonScale((10.0,), 600, Protocol(epochs=1, held_out=100), 300),
 }
 NETWORKS = {"cnn": cnn, "mlp": mlp, "logistic": logistic}
-# DPImageBench's protocol: 55,000 records to fit on, and delta 1 / (n log n) of that number.
-BENCH_RECORDS, BENCH_DELTA, BENCH_EPSILONS = 55_000, 1.6658e-6, (10.0, 1.0)
-BENCH_METHODS = ("moments_jittered",)
+# DPImageBench's protocol: 5,000 records fewer than there are to fit on; delta 1 / (n log n) of them
+BENCH = {"mnist": (55_000, 1.6658e-6), "cifar10": (45_000, 2.0741e-6)}
+BENCH["fashion_mnist"] = BENCH["mnist"]
+BENCH_EPSILONS = (10.0, 1.0)
+BENCH_METHODS = {name: METHODS[name] for name in ("moments_jittered", "private_images")}
+COLOUR = {"private_images": METHODS["private_images"]}  # what takes images in colour
 ALL = METHODS | LARGE
+RECORDS = SIZES | {"cifar10": 50_000}
 # The small classifier in whose features images are compared, of each image set.
 LEARNINGS = {name: Learning(name, width=8, hidden=128, epochs=6) for name in SIZES}
+SETTLED = results_dir() / "comparison" / "settled.json"
 FOLDER = store.folder("comparison", "classifier", scale="paper")
 
 
@@ -74,11 +79,13 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
     planned = partial(
         _planned, data=data, scale=scale, seeds=seeds, device=device, progress=progress
     )
-    budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons]
-    parts = planned(METHODS, budgets)
+    grey = data != "cifar10"
+    budgets = [(RECORDS[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons]
+    parts = planned(METHODS if grey else COLOUR, budgets)
     if scale == "paper":
-        bench = [(BENCH_RECORDS, epsilon, BENCH_DELTA) for epsilon in BENCH_EPSILONS]
-        parts += planned(BENCH_METHODS, bench)
+        count, delta = BENCH[data]
+        bench = [(count, epsilon, delta) for epsilon in BENCH_EPSILONS]
+        parts += planned(BENCH_METHODS if grey else COLOUR, bench)
     return parts
 
 
@@ -90,7 +97,7 @@ def plan_large(
     Arguments as `plan`.
     """
     data = data if scale == "paper" else "digits"
-    budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons[:2]]
+    budgets = [(RECORDS[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons[:2]]
     return _planned(
         LARGE, budgets, data=data, scale=scale, seeds=seeds, device=device, progress=progress
     )
@@ -137,7 +144,7 @@ def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) 
 
 PLANS = (
     {"classifier": plan_classifier}
-    | {data: partial(plan, data) for data in ("mnist", "fashion_mnist")}
+    | {data: partial(plan, data) for data in ("mnist", "fashion_mnist", "cifar10")}
     | {f"{data}_large": partial(plan_large, data) for data in ("mnist", "fashion_mnist")}
 )
 
@@ -145,7 +152,6 @@ PLANS = (
 def _parts(method: str, task: ImageTask, scale: str) -> list[Part]:
     """A fit's accuracies, and its images' likeness to real ones."""
     chosen = ALL[method]
-    bench = task.delta == BENCH_DELTA
     known = {
         "method": describe(chosen.settings(task)),
         "post_processing": chosen.post_processing,
@@ -154,7 +160,11 @@ def _parts(method: str, task: ImageTask, scale: str) -> list[Part]:
         "delta": task.delta,
     }
     more = {"images": SCALES[scale].images, "protocol": describe(SCALES[scale].protocol)}
-    name = part_name(run_name(method, task.epsilon, bench=bench), task.seed)
+    name = part_name(run_name(method, task.epsilon, bench=task.delta != DELTA), task.seed)
+    if method == "private_images":
+        more["invariant_to"] = list(INVARIANT[task.data])
+        if scale == "paper" and SETTLED.exists():
+            more["settled_sha256"] = sha256(SETTLED.read_bytes()).hexdigest()
     scored = Part(
         name,
         known | more,
@@ -162,11 +172,32 @@ def _parts(method: str, task: ImageTask, scale: str) -> list[Part]:
         partial(_score, method, task, scale),
         prices=partial(_prices, method, task),
     )
+    if method == "private_images":  # test images are read once
+        return [scored]
     compared = {"images": SCALES[scale].compared, "classifier": describe(LEARNINGS[task.data])}
     likeness = Part(
         f"{name}-likeness", known | compared, task.seed, partial(_liken, method, task, scale)
     )
     return [scored, likeness._replace(after=name)]
+
+
+def settled() -> Values:
+    """The settings of every run of "private_images" at scale "paper", by data set and part.
+
+    `SETTLED` holds them as they were before the first of these runs: its SHA-256 stands in each
+    run's record, and a test compares.
+    """
+    asked = {"scale": "paper", "seeds": 3, "device": "cpu", "progress": silent}
+    return {
+        data: {
+            part.name: {
+                key: one for key, one in part.settings.items() if key != "settled_sha256"
+            }
+            for part in plan(data, **asked)
+            if part.name.startswith("private_images")
+        }
+        for data in BENCH
+    }
 
 
 def _score(method: str, task: ImageTask, scale: str) -> Result:
@@ -175,7 +206,7 @@ def _score(method: str, task: ImageTask, scale: str) -> Result:
     made = chosen.make(task, chosen.settings(task))
     labels = np.arange(SCALES[scale].images) % CLASSES
     images, test = made(labels), datasets.load(task.data, split="test")
-    if task.size == BENCH_RECORDS:
+    if task.delta != DELTA:
         path = cache_dir() / "runs" / NAME / f"{method}-{task.key}-seed{task.seed}.gen.npz"
         save_generated(path, images, labels)
     values: Values = {}
@@ -190,7 +221,10 @@ def _score(method: str, task: ImageTask, scale: str) -> Result:
             progress=task.progress,
         )
         values |= {f"{name}_accuracy": found.chosen, f"{name}_epoch": found.epoch}
-    shown = np.round(images[:100, 0] * 255).astype(np.uint8) if task.seed == 0 else None
+    pictures = np.round(images[:100].transpose(0, 2, 3, 1) * 255).astype(np.uint8)
+    shown = (
+        (pictures[..., 0] if pictures.shape[3] == 1 else pictures) if not task.seed else None
+    )
     label = device_label(device_named(task.device_name))
     return Result(values | _prices(method, task, values), _checksums(task.data), label, shown)
 

@@ -13,6 +13,7 @@ from dpkit.papers.experiments.store import Shown, Stored, joined, lead, mean, sp
 Row = dict[Any, Any]  # words, and a value for each epsilon
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
 TITLES = {
+    "private_images": "PrivateImages",
     "moments": "class moments",
     "moments_jittered": "class moments, jittered",
     "random_features": "DP-MERF",

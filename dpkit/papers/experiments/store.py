@@ -105,9 +105,11 @@ def load(
 
 
 def save_images(path: Path, images: np.ndarray) -> Path:
-    """Sample images, uint8 (images, height, width), in a compressed .npz without pickle."""
-    if images.dtype != np.uint8 or images.ndim != 3:
-        raise ValueError(f"images must be uint8 (n, h, w), got {images.dtype} {images.shape}")
+    """Sample images, uint8 (images, height, width[, 3]), in a compressed .npz without pickle."""
+    if images.dtype != np.uint8 or images.ndim not in (3, 4):
+        raise ValueError(
+            f"images must be uint8 (n, h, w[, 3]), got {images.dtype} {images.shape}"
+        )
     buffer = io.BytesIO()
     np.savez_compressed(buffer, images=images)
     return write_bytes(path, buffer.getvalue())
@@ -116,7 +118,7 @@ def save_images(path: Path, images: np.ndarray) -> Path:
 def load_images(
     paper: str, table: str, part: str, *, scale: str = "paper", results: Path | None = None
 ) -> np.ndarray:
-    """The sample images stored beside a part, uint8 (images, height, width)."""
+    """The sample images stored beside a part, uint8 (images, height, width[, 3])."""
     path = folder(paper, table, scale=scale, results=results) / f"{part}.npz"
     if not path.exists():
         raise FileNotFoundError(
