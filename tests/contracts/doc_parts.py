@@ -99,7 +99,7 @@ def drawn() -> str:
     return table(" | ".join(heads), rows)
 
 
-DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
+DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 
 
 def stored(data: str = "mnist") -> dict[str, dict[str, Any]]:
@@ -161,15 +161,18 @@ def likeness() -> str:
 def published() -> str:
     """Published figures by protocol: they are quoted."""
     rows = []
-    fashion = {row["method"]: row for row in tables.published("fashion_mnist")}
-    for row in tables.published("mnist"):
-        other = fashion.get(row["method"], {})
-        cells = [one.get(epsilon) for one in (row, other) for epsilon in (1.0, 10.0)]
-        shown = ("" if cell is None else f"{cell:.1f}" for cell in cells)
-        rows.append((row["method"], row["kind"], row["protocol"], *shown))
-    lines = [table("method | kind | protocol | MNIST, 1 | 10 | Fashion-MNIST, 1 | 10", rows)]
-    for method, *cells in _rows(tables.accuracies(stored(), bench=True), (1.0, 10.0)):
-        lines.append(f"| {method}, here | | nearest | {' | '.join(cells)} | | |")
+    quoted = {data: {row["method"]: row for row in tables.published(data)} for data in DATA}
+    for method, row in quoted["mnist"].items():
+        known = [quoted[data].get(method, {}).get(e) for data in DATA for e in (1.0, 10.0)]
+        shown = ("" if cell is None else f"{cell:.1f}" for cell in known)
+        rows.append((method, row["kind"], row["protocol"], *shown))
+    found = {data: tables.accuracies(stored(data), bench=True) for data in DATA}
+    for own in zip(*found.values(), strict=True):
+        cells = [ranged(row[epsilon], digits=1) for row in own for epsilon in (1.0, 10.0)]
+        if any(cells):
+            rows.append((f"{own[0]['method']}, here", "", "nearest", *cells))
+    heads = " | ".join(f"{title}, 1 | 10" for title in DATA.values())
+    lines = [table(f"method | kind | protocol | {heads}", rows)]
     said = [f"- **{name}**: {one.says}. Source: {one.source}." for name, one in PROTOCOLS.items()]
     nearest = "- **nearest**: the records and delta of DPImageBench, the small CNN used here."
     return "\n".join([*lines, "", *said, nearest])

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from scipy.stats import t
 
 from dpkit import datasets
+from dpkit.common import records
 from dpkit.common.progress import silent
 from dpkit.metrics import judge
 from dpkit.metrics.judge import Learning, as_images
@@ -19,6 +21,8 @@ from dpkit.papers.comparison import experiments, methods, tables
 from dpkit.papers.comparison.experiments import LEARNINGS
 from dpkit.papers.comparison.methods import METHODS, ImageTask
 from dpkit.papers.comparison.tables import PROTOCOLS, PUBLISHED
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.reproduce import differing
 from dpkit.privacy import pld
 from dpkit.synthesizers.feature_matching import Matching
 
@@ -137,7 +141,18 @@ def test_published_figures_name_their_protocol():
         assert one.protocol in PROTOCOLS
         values = [value for points in one.accuracies.values() for value in points.values()]
         assert all(10 < value < 100 for value in values)
-    assert [row["method"] for row in tables.published("mnist")][-1] == "DP-FETA"
+    assert [row["method"] for row in tables.published("mnist")][-2:] == ["DP-FETA", "FETA-Pro"]
+
+
+def test_settings_that_were_settled_before_any_run_are_those_of_today_and_of_each_record():
+    settled = records.read_json(experiments.SETTLED)
+    digest = sha256(experiments.SETTLED.read_bytes()).hexdigest()
+    for data, parts in experiments.settled().items():
+        assert set(parts) == set(settled[data])
+        assert not [name for name in parts if differing(parts[name], settled[data][name])]
+        stored = store.load("comparison", data)
+        for name in set(stored) & set(parts):
+            assert stored[name]["provenance"]["settings"]["settled_sha256"] == digest
 
 
 def test_likeness_of_what_a_method_makes(smallest):
