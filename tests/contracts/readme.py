@@ -246,7 +246,7 @@ def ablation() -> str:
             rows.append((row["configuration"], row["arm"], ranged(row), *epsilons))
     heads = "optimisations | | inception score | epsilon claimed | if Poisson, add-remove | proven"
     written = table(heads, rows).split("\n")
-    own = "all optimisations, as published, ahead of | points | "
+    own = "all optimisations, as published, ahead of | points | | seed by seed"
     ahead = table(own, [(row["over"], *_lead(row, 2)) for row in dpgan.leads(stored)])
     return "\n".join([*written[:2], *lines, *written[2:], "", ahead])
 
@@ -282,7 +282,9 @@ def levels() -> str:
             verdicts.append((name, row["verdict"]))
             known = (row["over"], f"{row['epsilon']:g}", f"{row['paper']:+.1f}")
             gains.append((*known, *_lead(row, 1, "published"), f"{row['repaired']:+.1f}"))
-        heads = "AdaDP ahead of | at epsilon | printed | as published, here | | repaired"
+        heads = (
+            "AdaDP ahead of | at epsilon | printed | as published, here | | seed by seed | repaired"
+        )
         written.append(table(heads, gains))
     counts = Counter(verdicts)
     told = [
@@ -292,10 +294,15 @@ def levels() -> str:
     return "\n\n".join([*written, f"Of nine printed gains each. {'. '.join(told)}."])
 
 
-def _lead(row: dict, digits: int, key: str = "difference") -> tuple[str, str]:
-    """A lead with Welch's interval, and its verdict."""
-    lead, low, high = (f"{row[k] or 0:+.{digits}f}" for k in (key, "low", "high"))
-    return lead if row["low"] is None else f"{lead} ({low} to {high})", WORDS[row["verdict"]]
+def _lead(row: dict, digits: int, key: str = "difference") -> tuple[str, str, str]:
+    """A lead with Welch's interval, its verdict, and the interval seed by seed."""
+    low, high, *pair = (
+        "" if row[end] is None else f"{row[end]:+.{digits}f}"
+        for end in ("low", "high", "paired_low", "paired_high")
+    )
+    welch = f" ({low} to {high})" if low else ""
+    seeds = " to ".join(pair) if pair[0] else ""
+    return f"{row[key]:+.{digits}f}{welch}", WORDS[row["verdict"]], seeds
 
 
 def _epsilon(value: float | str | None) -> str:

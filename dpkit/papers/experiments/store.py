@@ -192,19 +192,21 @@ def lead(one: Sequence[float], other: Sequence[float]) -> Values:
 
     Seeds are taken as independent normal numbers. The verdict is "ahead" if the whole interval is
     above 0, "behind" if it is below, else "open". There is no interval with fewer than two seeds on
-    a side, or if the seeds of both sides do not differ at all.
+    a side, or if the seeds of both sides do not differ at all. "paired_low" and "paired_high" are
+    those of the differences seed by seed, None where both sides have not as many: what two runs of
+    one seed share (a start, a release) drops out of them.
     """
+    found: Values = dict.fromkeys(("difference", "low", "high", "paired_low", "paired_high"))
     if not (len(one) and len(other)):
-        return dict.fromkeys(("difference", "low", "high")) | {"verdict": "not run"}
-    found: Values = {
-        "difference": float(np.mean(one) - np.mean(other)),
-        "low": None,
-        "high": None,
-    }
+        return found | {"verdict": "not run"}
+    found["difference"] = float(np.mean(one) - np.mean(other))
     if min(len(one), len(other)) < 2 or not np.var(one) + np.var(other) > 0:
         return found | {"verdict": "open"}
-    from scipy.stats import ttest_ind
+    from scipy.stats import ttest_ind, ttest_rel
 
-    low, high = ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
+    low, high = map(float, ttest_ind(one, other, equal_var=False).confidence_interval(0.95))
+    if len(one) == len(other):
+        pair = ttest_rel(one, other).confidence_interval(0.95)
+        found |= {"paired_low": float(pair[0]), "paired_high": float(pair[1])}
     verdict = "ahead" if low > 0 else "behind" if high < 0 else "open"
-    return found | {"low": float(low), "high": float(high), "verdict": verdict}
+    return found | {"low": low, "high": high, "verdict": verdict}

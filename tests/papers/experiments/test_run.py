@@ -105,6 +105,9 @@ def test_a_lead_is_decided_by_welchs_interval_alone():
     half = 2.7764451 * (1 / 3 + 1 / 3) ** 0.5  # Student's t, 4 degrees; both variances are 1
     assert (found["low"], found["high"]) == pytest.approx((3 - half, 3 + half))
     assert (found["verdict"], mirrored["verdict"]) == ("ahead", "behind")
+    half = 4.3026527  # Student's t, 2 degrees; the differences are 2, 2, 5: their error is 1
+    assert (found["paired_low"], found["paired_high"]) == pytest.approx((3 - half, 3 + half))
+    assert lead(one, other[:2])["paired_low"] is None
     assert lead(one, [2.0, 3.0, 5.0])["verdict"] == "open"
     for some in ([4.0], [1.0, 1.0]):  # no spread is known: no interval, and nothing decided
         undecided = lead(some, [1.0, 1.0])
