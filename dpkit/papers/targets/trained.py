@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpkit import datasets
 from dpkit.audit import bounds, one_run
 from dpkit.audit.scores import Scores
 from dpkit.papers.targets.target import DELTA, Target
@@ -84,6 +85,7 @@ def _target(name: str, run: TrainedRun, **rest: Any) -> Target:
         version="mechanism",
         proven=run.proven,
         settings=run.settings() | rest.pop("settings", {}),
+        data=lambda: {"digits": datasets.digits().checksum},
         **rest,
     )
 
