@@ -142,8 +142,9 @@ SENTENCES: tuple[Claim, ...] = (
         "The text names Adult for both; Tables IV and V tell them apart. Computed is the best of "
         "four means, of three seeds each, of repaired runs at epsilon 0.5 on Adult. Seeds of one "
         "rate differ by more than the means (.499 to .951 at k .5): this decides nothing. On MNIST "
-        "all four (k .5, .6, .8, .9) score .100 or .111. A curve with its best value inside would "
-        "be concave.",
+        "all four (k .5, .6, .8, .9) score .100 or .111: the filter ends them before the noise may "
+        "fall once, so that they are one run a seed. A curve with its best value inside would be "
+        "concave.",
         stated=0.7,
     ),
     claim(

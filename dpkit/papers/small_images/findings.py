@@ -234,11 +234,17 @@ def _between(of: _Plateaus, *sentence: str) -> Finding:
     """Confirmed if one of those between is above both the smallest and the largest."""
     keys = list(of.seeds)
     reached = ", ".join(f"{key:g} {of.said(key)}" for key in keys).replace(" ", " reaches ", 1)
-    if lacking := of.missing(*of.capacities):
-        said = "; ".join(filter(None, (reached, of.needed())))
-        return _open(sentence, lacking, also=f" {said}." if said else "")
     ends, between = (keys[0], keys[-1]), tuple(keys[1:-1])
-    inner, outer = max(between, key=of.mean), max(ends, key=of.mean)
+    inner, outer = (max(some, key=of.mean, default=keys[0]) for some in (between, ends))
+    if lacking := of.missing(*of.capacities):
+        wide, lead = of.spread(inner, outer), of.mean(inner) - of.mean(outer)
+        far = (
+            ""
+            if wide is None or not between
+            else f"{inner:g} leads {outer:g} by {lead:.2f} +- {wide:.2f}"
+        )
+        said = "; ".join(filter(None, (reached, far, of.needed())))
+        return _open(sentence, lacking, also=f" {said}." if said else "")
     return _decided(
         of,
         (inner, outer),
