@@ -22,19 +22,24 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 settings.register_profile("dpkit", deadline=None, derandomize=True, database=None)
 settings.load_profile("dpkit")
 
-NEEDS_TORCH = "\npytestmark = pytest.mark.torch\n"  # stands in files that import it at their top
+HERE = Path(__file__).parent
+ALL_NEED_TORCH = (HERE / "training", HERE / "papers" / "experiments")  # folders of tests
+NEEDS_TORCH = "\npytestmark = pytest.mark.torch\n"  # stands in others that import it at the top
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out, where torch is absent, the files that need it as a whole."""
     if find_spec("torch") is not None or not collection_path.match("test_*.py"):
         return None
-    return NEEDS_TORCH in collection_path.read_text(encoding="utf-8") or None
+    all_do = any(map(collection_path.is_relative_to, ALL_NEED_TORCH))
+    return all_do or NEEDS_TORCH in collection_path.read_text(encoding="utf-8") or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a slow test that does not say in words which fault it alone would catch."""
+    """Mark what needs torch; refuse a slow test that names no fault that it alone would catch."""
     for item in items:
+        if any(map(item.path.is_relative_to, ALL_NEED_TORCH)):
+            item.add_marker("torch")
         for mark in item.iter_markers("slow"):
             if not (mark.args and len(str(mark.args[0])) > 10):
                 raise pytest.UsageError(f"{item.nodeid}: slow(fault) names no fault")

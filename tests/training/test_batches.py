@@ -24,8 +24,6 @@ from dpkit.privacy.sampling import (
 )
 from dpkit.training.batches import batches
 
-pytestmark = pytest.mark.torch
-
 LEAST_P = 1e-8
 RECORDS, DRAWS = 40, 6000
 

@@ -13,8 +13,6 @@ from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data, Record
 
-pytestmark = pytest.mark.torch
-
 CPU = torch.device("cpu")
 SIZE = 12
 SETTINGS = Plain(sampling=ShuffledBatches(3))  # eight steps

@@ -8,8 +8,6 @@ import torch
 from dpkit.training.device import device_label, device_named, floats, precision
 from dpkit.training.types import Record
 
-pytestmark = pytest.mark.torch
-
 CPU = torch.device("cpu")
 backends: Any = torch.backends
 OPERATIONS = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.matmul)

@@ -10,7 +10,6 @@ import pytest
 from dpkit import training
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
 
 
 def imports(tree: ast.AST) -> dict[str, str]:

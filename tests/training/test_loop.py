@@ -15,8 +15,6 @@ from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data, Record
 
-pytestmark = pytest.mark.torch
-
 CPU = torch.device("cpu")
 
 

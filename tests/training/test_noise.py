@@ -24,8 +24,6 @@ from dpkit.training.device import filled
 from dpkit.training.noise import noised, noised_each, standard_normals
 
 CPU = torch.device("cpu")
-pytestmark = pytest.mark.torch
-
 FORK = multiprocessing.get_context("fork")
 LEAST_P = 1e-8
 SHAPES = ((4, 3), (4,), (1, 4), (1,))  # a network's weights and biases: 21 coordinates

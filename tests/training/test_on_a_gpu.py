@@ -43,7 +43,7 @@ from dpkit.synthesizers.warm_gan.settings import calibrated, large
 from dpkit.training import Data, clipped_sum, generator_on, noised, per_example, train, update
 from dpkit.training.types import Record, Recorded
 
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("error::UserWarning")]
+pytestmark = pytest.mark.filterwarnings("error::UserWarning")
 
 TORCH = "2.13.0"  # whose operators were counted, in a run's second step and third
 OPERATORS = {

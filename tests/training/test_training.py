@@ -14,8 +14,6 @@ from dpkit.training.loop import train
 from dpkit.training.optimizers import average, update
 from dpkit.training.types import Data
 
-pytestmark = pytest.mark.torch
-
 CPU = torch.device("cpu")
 
 

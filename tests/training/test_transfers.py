@@ -14,8 +14,6 @@ from dpkit.training.gradients import Gradients, LayerPasses, layers
 from dpkit.training.gradients.layers import KINDS
 from dpkit.training.optimizers import update
 
-pytestmark = pytest.mark.torch
-
 
 @pytest.mark.parametrize("last", [False, True])
 def test_weights_that_are_not_finite_stop_training_without_a_wait(last):

@@ -19,8 +19,6 @@ from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import everything
 from dpkit.papers.experiments.store import part_name
 
-pytestmark = pytest.mark.torch
-
 SLOW = ("dpgan", "rdp_gan", "small_images")
 OWN_DATA = pytest.mark.slow("a small part of this paper that needs its data set, or minutes")
 ONCE = {"seeds": 1, "device": "cpu", "progress": silent}

@@ -14,8 +14,6 @@ from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import reproduce
 from dpkit.papers.experiments.store import Part, Result
 
-pytestmark = pytest.mark.torch
-
 PARTS = ["repaired-seed0-train", "repaired-seed0-lr"]
 
 TABLE = ("dp_cgan", "table_1")

@@ -11,7 +11,6 @@ from dpkit.common.records import read_json, write_json
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import reproduce
 
-pytestmark = pytest.mark.torch
 TABLE = ("dp_cgan", "table_1")
 
 

@@ -4,17 +4,14 @@ import os
 from statistics import fmean
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-
-from dpkit.papers import dp_cgan  # noqa: E402
-from dpkit.papers.experiments import run as run_module  # noqa: E402
-from dpkit.papers.experiments.run import Run, as_bytes  # noqa: E402
-from dpkit.papers.experiments.store import lead, mean, part_name, seeds, spread, values  # noqa: E402
-
-pytestmark = pytest.mark.torch
+from dpkit.papers import dp_cgan
+from dpkit.papers.experiments import run as run_module
+from dpkit.papers.experiments.run import Run, as_bytes
+from dpkit.papers.experiments.store import lead, mean, part_name, seeds, spread, values
 
 KEYS = st.text("abc-0.5", min_size=1)
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1)

@@ -14,8 +14,6 @@ from dpkit.common.records import SETTINGS, alike, read_json
 from dpkit.papers import comparison
 from dpkit.papers.experiments import store
 
-pytestmark = pytest.mark.torch
-
 # Runs whose settings, of a thousand noises each, come from today's calibration to what they claim:
 # settings that are alike cost that, and pricing them again would take minutes.
 CALIBRATED = {("rdp_gan", "figure_9"), ("rdp_gan", "figure_10")}

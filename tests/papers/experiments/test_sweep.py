@@ -16,8 +16,6 @@ from dpkit.papers.experiments import reproduce as reproduce_module
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import LOSSES, PartsFailed, Sweep, computed, sweep, tasks
 
-pytestmark = pytest.mark.torch  # brings the locks
-
 MIDDLE = "run3-seed1"  # of 24
 
 

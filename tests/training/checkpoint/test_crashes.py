@@ -17,7 +17,6 @@ from dpkit.training.checkpoint import Checkpoints, ledger, read_saved, spent
 from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.types import Record
 
-pytestmark = pytest.mark.torch
 WITHIN = pytest.mark.slow("a death within an epoch that costs a batch or its charge")
 
 

@@ -17,7 +17,6 @@ from dpkit.privacy import Laplace, Release, SampledGaussian
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.checkpoint.ledger import ledger_path, lock_path
 
-pytestmark = pytest.mark.torch
 BROKEN = {
     "cut": lambda content: content[: len(content) // 2],
     "one bit": lambda content: content[:-900] + bytes([content[-900] ^ 1]) + content[-899:],

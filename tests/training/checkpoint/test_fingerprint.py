@@ -24,8 +24,6 @@ from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.networks import Conditional
 from dpkit.training.types import StepRecord
 
-pytestmark = pytest.mark.torch
-
 
 def another_step(*args, **keywords):
     return step(*args, **keywords)

@@ -15,7 +15,6 @@ from dpkit.training.gradients import MixesExamples, UnsupportedLayer, functional
 from dpkit.training.gradients.ghost_clipping import clipped_sum, per_example
 from dpkit.training.networks import called_real
 
-pytestmark = pytest.mark.torch
 SLACK = 1e-4  # more than rounding of one record's own part adds
 
 

@@ -14,8 +14,6 @@ from dpkit.training.device import precision
 from dpkit.training.gradients import clipped_sum, layers, per_example
 from dpkit.training.networks import called_real
 
-pytestmark = pytest.mark.torch
-
 RULES = (
     *(FlatClipping(0.2), PerTensorClipping(0.1, tensors=4)),
     *(clipping.GroupClipping((0.1, 0.05), (0, 1, 0, 1)), Unclipped()),

@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy, cosine_similarity, cross_e
 from dpkit.training.gradients import MixesExamples, UnsupportedLayer, gradient_penalty, independence
 from dpkit.training.gradients.ghost_clipping import Gradients, capture, per_example
 
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:.*torch.func")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.func")
 
 
 def mlp(*more: nn.Module) -> nn.Module:

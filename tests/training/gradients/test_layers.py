@@ -15,8 +15,6 @@ from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped
 from dpkit.training.gradients import MixesExamples, UnsupportedLayer, functional, layers
 from dpkit.training.gradients.ghost_clipping import capture, paired, per_example
 
-pytestmark = pytest.mark.torch
-
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 

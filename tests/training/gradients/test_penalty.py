@@ -8,7 +8,6 @@ from torch import nn
 from dpkit.training.gradients import Gradients, MixesExamples, UnsupportedLayer, gradient_penalty
 from dpkit.training.networks import Conditional, mlp
 
-pytestmark = pytest.mark.torch
 GENERAL = pytest.mark.filterwarnings("ignore:.*torch.func")
 
 

@@ -14,7 +14,6 @@ from torch.utils.checkpoint import checkpoint
 from dpkit.training.gradients import gradient_penalty, per_example
 
 pytestmark = [
-    pytest.mark.torch,
     pytest.mark.filterwarnings("ignore:.*goes through torch.func"),
     pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated"),
     pytest.mark.filterwarnings("ignore:.*performance drop"),

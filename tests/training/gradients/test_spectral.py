@@ -15,7 +15,6 @@ from dpkit.training.networks import called_real
 from dpkit.training.optimizers import update
 
 pytestmark = [
-    pytest.mark.torch,
     pytest.mark.filterwarnings("ignore:.*goes through torch.func"),
     pytest.mark.filterwarnings("ignore:.*spectral_norm.* is deprecated"),
 ]

@@ -16,7 +16,6 @@ from dpkit.training.gradients import HalfPrecision, UnsupportedLayer, functional
 from dpkit.training.gradients.ghost_clipping import Gradients, capture, clipped_sum, per_example
 
 pytestmark = [
-    pytest.mark.torch,
     pytest.mark.filterwarnings("ignore:.*goes through torch.func"),
     pytest.mark.filterwarnings("ignore:.*torch.jit.script"),
     pytest.mark.filterwarnings("ignore:Lazy modules"),
