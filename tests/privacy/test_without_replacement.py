@@ -2,9 +2,9 @@
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
+from truths import log_b, theorem_of_fixed_sizes
 
 from dpkit.privacy import Gaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import without_replacement
@@ -15,34 +15,6 @@ CASES = [
     *((0.3, 0.1), (0.9, 0.01), (1.8, 0.01), (1.0, 0.5), (20.0, 0.01)),
     pytest.param(1e6, 0.1, marks=FAR),
 ]
-
-
-def log_b(power: int, noise: float) -> mpmath.mpf:
-    """log B(l), the theorem's alternating sum, with as many digits as its cancellation needs."""
-    digits = 60
-    while True:
-        with mpmath.workdps(digits):
-            s = mpmath.mpf(noise)
-            terms = [
-                (-1) ** i * mpmath.binomial(power, i) * mpmath.exp(i * (i - 1) / (2 * s * s))
-                for i in range(power + 1)
-            ]
-            total, largest = mpmath.fsum(terms), max(abs(term) for term in terms)
-            if total > largest * mpmath.mpf(10) ** (30 - digits):
-                return mpmath.log(total)
-        digits *= 2
-
-
-def theorem(order: int, noise: float, q: float) -> float:
-    """Xu et al. 2019, Theorem 1, read literally."""
-    with mpmath.workdps(40):
-        s, rate = mpmath.mpf(noise), mpmath.mpf(q)
-        first = min(4 * mpmath.expm1(1 / s**2), 2 * mpmath.exp(1 / s**2))
-        total = rate**2 * mpmath.binomial(order, 2) * first
-        for j in range(3, order + 1):
-            root = mpmath.exp((log_b(2 * ((j + 1) // 2), noise) + log_b(2 * (j // 2), noise)) / 2)
-            total += 4 * rate**j * mpmath.binomial(order, j) * root
-        return float(mpmath.log1p(total) / (order - 1))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +30,7 @@ def test_the_moments_equal_the_alternating_sum(noise: float):
 @pytest.mark.parametrize(("noise", "q"), CASES)
 def test_the_printed_theorem(noise: float, q: float):
     orders = [2, 3, 4, 7, 18]
-    expected = [theorem(order, noise, q) for order in orders]
+    expected = [theorem_of_fixed_sizes(order, noise, q) for order in orders]
     printed = printed_bound(orders, noise_over_sensitivity=noise, sample_rate=q)
     np.testing.assert_allclose(printed, expected, rtol=1e-12)
     ours = WithoutReplacementGaussian(noise, q).rdp(orders)
@@ -148,7 +120,9 @@ def test_what_the_theorem_gives_for_the_example_that_follows_it():
     printed = printed_bound(orders, noise_over_sensitivity=0.9, sample_rate=0.01)
     epsilons = 1800 * printed + tail
     assert orders[epsilons.argmin()] == 4
-    assert epsilons.min() == pytest.approx(1800 * theorem(4, 0.9, 0.01) + tail[2], rel=1e-9)
+    assert epsilons.min() == pytest.approx(
+        1800 * theorem_of_fixed_sizes(4, 0.9, 0.01) + tail[2], rel=1e-9
+    )
     ledger = [Release(WithoutReplacementGaussian(0.9, 0.01), 1800)]
     ours = rdp.epsilon(ledger, delta=1e-5, conversion="classic", orders=orders)
     assert ours.epsilon < epsilons.min()

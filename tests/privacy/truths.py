@@ -106,6 +106,34 @@ def by_moments(noise: float, rate: float, steps: int, *, most: int = 32) -> floa
     return float(min((one - np.log(1e-5)) / k for k, one in spent))
 
 
+def log_b(power: int, noise: float) -> mp.mpf:
+    """log B(l) of the theorem below, an alternating sum, with as many digits as it cancels."""
+    digits = 60
+    while True:
+        with mp.workdps(digits):
+            s = mp.mpf(noise)
+            terms = [
+                (-1) ** i * mp.binomial(power, i) * mp.exp(i * (i - 1) / (2 * s * s))
+                for i in range(power + 1)
+            ]
+            total, largest = mp.fsum(terms), max(abs(term) for term in terms)
+            if total > largest * mp.mpf(10) ** (30 - digits):
+                return mp.log(total)
+        digits *= 2
+
+
+def theorem_of_fixed_sizes(order: int, noise: float, q: float) -> float:
+    """Xu et al. 2019, Theorem 1, read literally."""
+    with mp.workdps(40):
+        s, rate = mp.mpf(noise), mp.mpf(q)
+        first = min(4 * mp.expm1(1 / s**2), 2 * mp.exp(1 / s**2))
+        total = rate**2 * mp.binomial(order, 2) * first
+        for j in range(3, order + 1):
+            root = mp.exp((log_b(2 * ((j + 1) // 2), noise) + log_b(2 * (j // 2), noise)) / 2)
+            total += 4 * rate**j * mp.binomial(order, j) * root
+        return float(mp.log1p(total) / (order - 1))
+
+
 def by_dp_accounting(releases: dict, rate: float, *, delta: float, width: float) -> list[float]:
     """Epsilon from below and from above of noise multiplier -> number of Poisson releases.
 

@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 from refusals import refused
+from truths import theorem_of_fixed_sizes
 
 from dpkit.papers.adadp import theorems
 from dpkit.papers.adadp.theorems import ORDERS, PRINTED, Theorem1
@@ -63,30 +64,11 @@ def test_the_second_term_bounds_the_moment_and_the_printed_one_need_not(noise: f
     assert (moment > theorems.printed_second_term(noise)) == (noise == 0.5)
 
 
-def eq_7(order: int, noise: float, q: float) -> Any:
-    """The log of Theorem 1, term by term, with enough digits for its alternating sums."""
-
-    def b(length: int) -> Any:
-        return mpmath.fsum(
-            (-1) ** i * mpmath.binomial(length, i) * mpmath.e ** ((i - 1) * i / (2 * s**2))
-            for i in range(length + 1)
-        )
-
-    with mpmath.workdps(60):
-        s, q = mpmath.mpf(noise), mpmath.mpf(q)
-        second = min(4 * (mpmath.e ** (1 / s**2) - 1), 2 * mpmath.e ** (1 / s**2))
-        total = 1 + q**2 * mpmath.binomial(order, 2) * second
-        for j in range(3, order + 1):
-            root = mpmath.sqrt(b(2 * math.ceil(j / 2)) * b(2 * math.floor(j / 2)))
-            total += 4 * q**j * mpmath.binomial(order, j) * root
-        return mpmath.log(total)
-
-
 @pytest.mark.parametrize(("noise", "steps", "highest"), [(0.9, 1_800, 12), (4.0, 2_000, 30)])
 def test_theorem_1_is_least_over_the_orders(noise: float, steps: int, highest: int):
     found = Theorem1(noise, sample_rate=0.01).epsilon(steps, delta=1e-5)
     each = {
-        a: float((steps * eq_7(a, noise, 0.01) + mpmath.log(10**5)) / (a - 1))
+        a: steps * theorem_of_fixed_sizes(a, noise, 0.01) + math.log(1e5) / (a - 1)
         for a in range(2, highest)
     }
     order = min(each, key=lambda a: each[a])
