@@ -74,6 +74,8 @@ def test_a_largest_loss_with_mass_of_its_own_has_a_narrow_pair(one, count):
         pytest.param(SampledGaussian(1e6, 0.001), 10**15, 1e-5, marks=MOST),
         (RandomizedResponse(0.0633), 23, 3.8e-15),
         (SampledGaussian(0.25, 1.4e-8), 1, 1.07e-5),
+        (BallsAndBinsGaussian(0.8, 469, 1.0), 60, 1e-10),  # Renyi DP knows more than the pair
+        (BallsAndBinsGaussian(0.5, 147, 1.0), 13, 1e-10),
     ],
 )
 def test_extremes_warn_of_nothing_and_cost_no_more_than_by_renyi(mechanism, count, delta):
