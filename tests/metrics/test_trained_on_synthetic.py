@@ -1,6 +1,7 @@
 """Accuracy on real images of networks trained on synthetic ones: the protocol step by step."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -97,10 +98,8 @@ test_bad_images_are_refused = refused(
 )
 
 
-def test_bad_protocols_and_images_too_small_for_the_network_are_refused():
-    nothing = {"epochs": 0, "batch_size": 0, "held_out": 0, "rate": 0.0}
-    for name, value in (*nothing.items(), ("rate", float("nan"))):
-        with pytest.raises(ValueError, match=name):
-            Protocol(**{name: value})
-    with pytest.raises(ValueError, match="height"):
-        cnn((1, 5, 8), 10)
+NOTHING = {"epochs": 0, "batch_size": 0, "held_out": 0, "rate": 0.0}
+test_bad_protocols_and_images_too_small_for_the_network_are_refused = refused(
+    *((partial(Protocol, **{name: bad}), name) for name, bad in NOTHING.items()),
+    *((partial(Protocol, rate=float("nan")), "rate"), (partial(cnn, (1, 5, 8), 10), "height")),
+)
