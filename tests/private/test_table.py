@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -136,38 +137,34 @@ test_cells_that_the_schema_does_not_know_are_refused = refused(
 )
 
 
-@pytest.mark.parametrize(
-    ("data", "call"),
-    [
+MAKE = "fit takes a pandas.DataFrame, got .*make one: "
+FRAMED = MAKE + r"pandas.DataFrame\(data, columns="
+OFF = "is not read off the data, as a list of categories"
+NO_SCHEMAS = (made_up(), made_up().sex, None, made_up().columns, ["age", "sex"], 5, {}, iter([]))
+LATER = PrivateTable(COLUMNS).set_params(columns=made_up())
+
+test_only_data_frames_are_taken = refused(
+    (made_up().to_numpy(), FRAMED + r"\['age', 'rate', 'sex', 'paid'\]\).infer_objects\(\)"),
+    *((None, FRAMED), ({"age": [1]}, MAKE + r"pandas.DataFrame\(data\)$")),
+    *((of("file.csv"), MAKE + r"pandas.read_csv\('file.csv'\)$") for of in (str, Path)),
+    (SimpleNamespace(to_pandas=made_up), MAKE + r"data.to_pandas\(\)$"),  # as polars and pyarrow
+    call=PrivateTable(COLUMNS).fit,
+    error=TypeError,
+)
+
+test_a_schema_is_not_read_off_the_data_nor_named_by_what_is_no_text = refused(
+    *((partial(PrivateTable, one), OFF) for one in NO_SCHEMAS),
+    (partial(PrivateTable, made_up()), r"^columns is a DataFrame: what a column may hold"),
+    (partial(LATER.fit, made_up()), r"^columns is a DataFrame: what a column may hold"),
+    *(
         (
-            made_up().to_numpy(),
-            r"pandas.DataFrame\(data, columns=\['age', 'rate', 'sex', 'paid'\]\).infer_objects\(\)",
-        ),
-        (None, r"pandas.DataFrame\(data, columns="),
-        ({"age": [1]}, r"pandas.DataFrame\(data\)$"),
-        ("file.csv", r"pandas.read_csv\('file.csv'\)$"),
-        (Path("file.csv"), r"pandas.read_csv\('file.csv'\)$"),
-        (SimpleNamespace(to_pandas=made_up), r"data.to_pandas\(\)$"),  # as polars and pyarrow
-    ],
+            partial(PrivateTable, {name: ["x", "y"]}),
+            r"rename .*frame.columns = \[str\(name\) for name in frame",
+        )
+        for name in (0, ("a", "b"))
+    ),
+    error=TypeError,
 )
-def test_only_data_frames_are_taken(data: object, call: str):
-    with pytest.raises(TypeError, match=f"fit takes a pandas.DataFrame, got .*make one: {call}"):
-        PrivateTable(COLUMNS).fit(data)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "columns", [made_up(), made_up().sex, None, made_up().columns, ["age", "sex"], 5, {}, iter([])]
-)
-def test_a_schema_is_not_read_off_the_data(columns: object):
-    with pytest.raises(TypeError, match="is not read off the data, as a list of categories"):
-        PrivateTable(columns)
-
-
-def test_a_frame_in_place_of_columns_is_refused_at_once_by_name_and_later_by_fit():
-    table = PrivateTable(COLUMNS).set_params(columns=made_up())
-    for call in (lambda: PrivateTable(made_up()), lambda: table.fit(made_up())):
-        with pytest.raises(TypeError, match=r"^columns is a DataFrame: what a column may hold"):
-            call()
 
 
 def test_columns_may_be_an_encoder_and_stay_as_they_were_given():
@@ -175,11 +172,6 @@ def test_columns_may_be_an_encoder_and_stay_as_they_were_given():
     assert table.columns is ADULT_8
     assert clone(table).get_params()["columns"] == ADULT_8
     assert tuple(table.fit(census(rows=500)).sample(5).columns) == ADULT_8.names
-
-
-def test_one_column_has_no_pairs():
-    with pytest.raises(ValueError, match="one column has no pairs to count: add another"):
-        PrivateTable({"sex": ["f", "m"]}).fit(made_up()[["sex"]])
 
 
 test_columns_that_cannot_be_are_refused = refused(
@@ -206,20 +198,15 @@ test_columns_that_cannot_be_are_refused = refused(
 )
 
 
-@pytest.mark.parametrize("name", [0, ("a", "b")])
-def test_names_that_are_no_texts_are_refused_with_a_call_that_makes_them_texts(name: object):
-    with pytest.raises(
-        TypeError, match=r"rename .*frame.columns = \[str\(name\) for name in frame"
-    ):
-        PrivateTable({name: ["x", "y"]})
-
-
 test_other_bad_arguments_are_refused = refused(
     *(({"epsilon": bad}, "epsilon must be a finite number > 0") for bad in (0, float("nan"))),
     ({"delta": 1}, "delta must lie in"),
     ({"target": "income"}, "target must be one of age, rate, sex, paid; got 'income'"),
     ({"public_size": 0}, "public_size must be an integer >= 1"),
-    call=lambda changes: PrivateTable(COLUMNS, **changes).fit(made_up()),
+    ({"columns": {"sex": ["f", "m"]}}, "one column has no pairs to count: add another"),
+    call=lambda changes: PrivateTable(**{"columns": COLUMNS} | changes).fit(
+        made_up()[[*changes.get("columns", COLUMNS)]]
+    ),
 )
 
 
