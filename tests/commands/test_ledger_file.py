@@ -222,14 +222,12 @@ def checkpoints(folder: Path, **more) -> Path:
     return path
 
 
-def released(folder: Path, metadata: object, tensors: bytes = b"") -> Path:
-    path = folder / "generator.safetensors"
+def released(metadata: object, tensors: bytes = b"") -> bytes:
     header = json.dumps({"__metadata__": metadata}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + tensors)
-    return path
+    return struct.pack("<Q", len(header)) + header + tensors
 
 
-def test_rows_and_back_from_each_kind_of_file(tmp_path: Path):
+def test_rows_and_back_from_each_kind_of_file(tmp_path: Path, written):
     """What no row describes is refused."""
     first = {"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 700, "adjacency": "add-remove"}
     assert rows(LEDGER)[0] == first
@@ -241,7 +239,8 @@ def test_rows_and_back_from_each_kind_of_file(tmp_path: Path):
     path.write_text("noise_multiplier,sample_rate,count,adjacency\n1.1,0.01,5,replace-one\n")
     assert read(path, "replace-one") == [Release(others[0], 5)]
     metadata = {"dpkit": json.dumps({"ledger": rows(LEDGER)}), "format": "pt"}
-    assert read(released(tmp_path, metadata, b"\0" * 64)) == LEDGER
+    content = released(metadata, b"\0" * 64)
+    assert read(written(content, "generator.safetensors")) == LEDGER
     with pytest.raises(Unsupported, match="no row can describe Laplace"):
         rows([Release(Laplace(1.0))])
 
@@ -269,13 +268,13 @@ def test_a_ledger_that_does_not_say_the_run_is_refused(tmp_path, content, adjace
         read(checkpoints(tmp_path, **content), adjacency)
 
 
-@pytest.mark.parametrize("held", [None, *({"dpkit": x} for x in ("{", "[]", '{"ledger": 5}'))])
-def test_a_model_without_a_ledger_is_refused(tmp_path: Path, held):
-    with pytest.raises(ValueError, match=r"no list of steps under dpkit in its header"):
-        read(released(tmp_path, held))
-
-
-@pytest.mark.parametrize("content", [b"", b"PK", b"\xff" * 20, struct.pack("<Q", 9) + b"{}"])
-def test_a_damaged_model_is_refused(written, content):
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"PK", b"\xff" * 20, struct.pack("<Q", 9) + b"{}", released(None)),
+        *(released({"dpkit": held}) for held in ("{", "[]", '{"ledger": 5}')),
+    ],
+)
+def test_a_model_that_is_damaged_or_without_a_ledger_is_refused(written, content):
     with pytest.raises(ValueError, match="no list of steps under dpkit in its header"):
         read(written(content, "generator.safetensors"))

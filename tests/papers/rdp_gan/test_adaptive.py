@@ -12,6 +12,7 @@ from math import log, nan, sqrt
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from scipy import stats
 from truths import log_moment
 
@@ -122,10 +123,10 @@ BAD = {"factor": (0.0, 1.5, nan), "threshold": (nan, 2.0), "every": (0, 1.5)}
 BAD["count_noise"] = (-1.0, nan, float("inf"))
 
 
-@pytest.mark.parametrize(("name", "bad"), [(name, one) for name in BAD for one in BAD[name]])
-def test_bad_rules_are_refused(name, bad):
-    with pytest.raises(ValueError, match=name):
-        Tuning(**{"factor": 0.5, "threshold": 0.0, name: bad})
+test_bad_rules_are_refused = refused(
+    *((name, bad, name) for name in BAD for bad in BAD[name]),
+    call=lambda name, bad: Tuning(**{"factor": 0.5, "threshold": 0.0, name: bad}),
+)
 
 
 # The run.
@@ -230,18 +231,17 @@ def test_noises_follow_from_released_values_alone():
     assert batches[0] != batches[2]
 
 
+FREE = replace(REPAIRED.tuning, count_noise=0.0)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (
-            replace(REPAIRED, tuning=replace(REPAIRED.tuning, count_noise=0.0)),
-            "count_noise must be",
-        ),
-        (replace(REPAIRED, tuning=None), "use loop.train"),
-        (replace(PUBLISHED, tuning=None), "use loop.train"),
+        (replace(REPAIRED, tuning=FREE), "count_noise must be"),
+        *((replace(one, tuning=None), "use loop.train") for one in (REPAIRED, PUBLISHED)),
     ],
 )
-def test_an_accuracy_read_for_free_where_it_costs_and_a_run_without_a_rule_are_refused(
+def test_an_accuracy_read_for_free_where_it_costs_and_a_run_without_rule_are_refused(
     settings, words
 ):
     budget = Watch()

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from dpkit.papers.rdp_gan import tasks as tables
 
@@ -95,19 +97,16 @@ def test_a_generator_of_one_label_gives_the_constant_classifier(label):
     assert found == pytest.approx(((truth == label).mean(), 0.5))
 
 
-@pytest.mark.parametrize("codes", [[0, 4], [], [0.5], [[0, 1]], [-1]])
-def test_a_share_is_of_codes_alone(codes):
-    with pytest.raises(ValueError, match=r"codes must be a column of integers in 0\.\.3, got"):
-        tables.pmf(codes, 4)
-
-
-def test_what_no_score_can_be_told_of_is_refused():
-    """A generator that diverged, to one label or several, codes that are none."""
-    features, labels = labelled(20, 0)
-    for told in (labels, 0 * labels):
-        with pytest.raises(ValueError, match="contains NaN"):
-            tables.classifier_accuracy(features + np.nan, told, features, labels)
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        tables.classifier_accuracy(features, 0 * labels + 0.5, features, labels)
-    with pytest.raises(ValueError, match="column 1"):
-        tables.pair_distance(np.array([[0, 0]]), np.array([[0, 2]]), (2, 2))
+X, Y = labelled(20, 0)
+test_what_no_score_can_be_told_of_is_refused = refused(  # codes that are none, diverged generators
+    *(
+        (partial(tables.pmf, codes, 4), r"codes must be a column of integers in 0\.\.3, got")
+        for codes in ([0, 4], [], [0.5], [[0, 1]], [-1])
+    ),
+    *(
+        (partial(tables.classifier_accuracy, X + np.nan, y, X, Y), "contains NaN")
+        for y in (Y, 0 * Y)
+    ),
+    (partial(tables.classifier_accuracy, X, 0 * Y + 0.5, X, Y), "Unknown label type: continuous"),
+    (partial(tables.pair_distance, np.array([[0, 0]]), np.array([[0, 2]]), (2, 2)), "column 1"),
+)
