@@ -57,7 +57,7 @@ class Jitter:
         )
         sides = np.array(images.shape[2:])
         middle = (sides - 1) / 2
-        places = np.stack(np.indices(tuple(sides))) - middle[:, None, None]
+        places = np.asarray(np.indices(tuple(sides))) - middle[:, None, None]
         changed = np.empty(images.shape, dtype=np.float32)
         mode = "nearest" if images.shape[1] == 3 else "constant"
         for index, (turn, zoom, *shifts) in enumerate(draws):

@@ -26,8 +26,8 @@ from dpkit.audit.bounds import clopper_pearson
 from dpkit.audit.scores import LowerBound
 from dpkit.audit.training.following import line_of, run_once
 from dpkit.audit.training.replay import (
+    NeighbouringRuns,
     Noising,
-    Pair,
     Place,
     Run,
     alike,
@@ -282,7 +282,7 @@ class _Search:
             "other": held[self.rng.integers(len(held))],
         }[how]
 
-    def _pairs(self, base: Run, data: Any, *, places: int) -> Iterator[Pair]:
+    def _pairs(self, base: Run, data: Any, *, places: int) -> Iterator[NeighbouringRuns]:
         size = array(columns(data)[0]).reshape(self.records, -1).astype(float).sum(1)
         taken = sum((x.members for x in base.selections), np.zeros(self.records))
         often = np.argsort(-taken - self.rng.random(self.records))
@@ -291,14 +291,14 @@ class _Search:
             keep = np.delete(np.arange(self.records), place)
             fewer = tree_map(lambda x, keep=keep: x[keep], data)
             with suppress(Exception):
-                yield Pair(
+                yield NeighbouringRuns(
                     "removed", place, (data, fewer), base, self.run(fewer, earlier=base)
                 )
             if any(x.kind == "poisson" for x in base.selections):
                 without = self.run(data, earlier=base, left_out=place)
                 # of a draw for each record in a loop, the later ones are not the same any more
                 without.lost |= {key[1] for key in base.draws.keys() - without.draws.keys()}
-                yield Pair("left out", place, (data, data), base, without)
+                yield NeighbouringRuns("left out", place, (data, data), base, without)
             for how in ("end", "end", "other", "end", "far"):
                 changed = deepcopy(data)
                 for column, held in zip(columns(changed), columns(data), strict=True):
@@ -308,7 +308,7 @@ class _Search:
                 except Exception as error:
                     self.stopped = self.stopped if how == "far" else type(error).__name__
                 else:
-                    yield Pair(
+                    yield NeighbouringRuns(
                         "far" if how == "far" else "replaced",
                         place,
                         (data, changed),
@@ -499,7 +499,7 @@ def _priced(found: _Search, delta: float, adjacency: Adjacency) -> Price:
 
 
 def _of_world(
-    pairs: list[Pair], vain: set[Place], delta: float, adjacency: Adjacency
+    pairs: list[NeighbouringRuns], vain: set[Place], delta: float, adjacency: Adjacency
 ) -> Price:
     farthest: dict[Any, float] = {}
     others: set[tuple[float, tuple[float, ...]]] = {(0.0, ())}

@@ -168,7 +168,7 @@ def _chosen(run: Run, name: str, draw: Callable[..., Any], *args: Any, **kwargs:
             run.select("with replacement", value)
         return Drawn.of(value, Law("unknown"), run)
     among, *rest = args or (kwargs.pop("a"),)
-    whole = np.ndim(among) == 0 and type(among).__name__ != "str"
+    whole = np.ndim(among) == 0 and not isinstance(among, str)
     count = int(among) if whole else len(among)
     if name in ("shuffle", "sample"):
         made = run.rng.sample(range(count), *(rest or [kwargs.get("k", count)]))
@@ -184,7 +184,8 @@ def _chosen(run: Run, name: str, draw: Callable[..., Any], *args: Any, **kwargs:
         fixed = "fixed" if name in ("choice", "sample") else "order"
         run.select("with replacement" if again else fixed, places)
     if name == "shuffle":
-        among[:] = [among[i] for i in places] if isinstance(among, list) else among[places]
+        moved = [among[i] for i in places] if isinstance(among, list) else among[places]
+        among[:] = moved  # pyright: ignore[reportIndexIssue] of text, which cannot be shuffled
         return None
     if whole:
         return Drawn.of(places, Law("order") if name == "permutation" else None, run)

@@ -342,7 +342,7 @@ class Run:
         return result
 
 
-class Pair(NamedTuple):
+class NeighbouringRuns(NamedTuple):
     """A run and one like it, on data that differ in the record at a place.
 
     how: "replaced", "far" (from the data's range), "removed", or "left out" of Poisson samples.
