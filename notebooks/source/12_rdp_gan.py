@@ -363,12 +363,12 @@ tabled(rows, ["schedule", "k", "start", "lower", "upper", "from 10"])
 from tqdm.auto import tqdm
 
 from dpkit.course.memory_guard import require
-from dpkit.papers.rdp_gan.tasks import task
+from dpkit.papers.rdp_gan.tasks import CHANGES, task
 
 require(300, what="training on the census")
 wanted = task("census", scale="reduced")
 short = replace(
-    repaired("census", target_epsilon=5.0, public_size=20_000, iterations=40), **wanted.changes
+    repaired("census", target_epsilon=5.0, public_size=20_000, iterations=40), **CHANGES["census"]
 )
 
 # %%
@@ -437,7 +437,7 @@ step_source(adaptive.tuned, Tuning.next_noise, adaptive.PaperBudget.iteration)
 
 # %%
 rule = Tuning(factor=0.7, threshold=0.5)  # k and tau as printed for Adult
-followed = replace(paper.SETTINGS, tuning=rule, iterations=60, **wanted.changes)
+followed = replace(paper.SETTINGS, tuning=rule, iterations=60, **CHANGES["census"])
 gan = paper.new_gan(followed, seed=0, device=cpu)
 budget = adaptive.PaperBudget.of(followed, 20_000, "census")
 

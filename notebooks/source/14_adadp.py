@@ -620,7 +620,7 @@ print(f"accuracy {before:.3f} before, {after:.3f} after; DP-SGD at the same pric
 # - *AGD* (Lee and Kifer 2018) also releases a noisy choice of each step's length. *DpOpt* (Xiang, Yang and Li 2019)
 #   adds less noise where the loss is steep.
 #
-# Accuracy in per cent, with the range over seeds (blank: not run):
+# Accuracy in per cent, with the range over three seeds:
 
 # %%
 from dpkit.papers.adadp import tables
@@ -639,7 +639,8 @@ tabled([{"method": row["method"]} | {e: ranged(row[e]) for e in row if e != "met
 
 # %% [markdown]
 # The leads of AdaDP as published, in points: printed, and here with a 95 % interval over the seeds. The verdict is
-# *ahead* or *behind* if the whole interval lies on one side of 0. The last column is the repaired run's lead:
+# *ahead* or *behind* if the whole interval lies on one side of 0. The *paired* interval is that of the differences seed
+# by seed. The last column is the repaired run's lead:
 
 # %%
 tabled(tables.gains(mnist), digits=1)
