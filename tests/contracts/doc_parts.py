@@ -191,7 +191,7 @@ def draw_utility() -> bytes:
         ax.plot(x, means, f"o{line}", color=colour, label=row["method"], ms=4)
         low, high = (np.array([one[end] for _, one in found]) for end in ("lowest", "highest"))
         ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
-    for row, mark in zip(tables.published("mnist"), "x+1234", strict=False):
+    for row, mark in zip(tables.published("mnist"), "x+1234*", strict=False):
         points = [(epsilon, row[epsilon]) for epsilon in (1.0, 10.0) if row[epsilon]]
         ax.plot(*zip(*points, strict=True), mark, color="0.35", ms=6, label=f"{row['method']} *")
     ax.set(xscale="log", ylim=(60, 100))
