@@ -63,7 +63,7 @@ ALL = METHODS | LARGE
 RECORDS = SIZES | {"cifar10": 50_000}
 # The small classifier in whose features images are compared, of each image set.
 LEARNINGS = {name: Learning(name, width=8, hidden=128, epochs=6) for name in SIZES}
-SETTLED = results_dir() / "comparison" / "settled.json"
+SETTLED = results_dir().parent / "settled.json"
 FOLDER = store.folder("comparison", "classifier", scale="paper")
 
 
