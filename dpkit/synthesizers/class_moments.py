@@ -30,7 +30,7 @@ MOST = 64  # components of a class, however many records there are
 ENOUGH = 1_500
 FEATURES = 128  # of an image, where a component has ENOUGH
 OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])
-DARK, COLOUR = (0.0, 0.34), (0.5, 0.27)  # what is subtracted of a pixel; its usual size then
+USUAL = {0.0: 0.34, 0.5: 0.27, 1.0: 0.34}  # centre -> usual size of a pixel minus it
 SAMPLES = 2_000  # of each class, on which the centres of its components are found
 AT_ONCE = 2_000  # records multiplied, or images sampled, together
 
@@ -181,13 +181,14 @@ def settings_for(
     public_size: int,
     components: int | None = None,
     mirrored: bool = False,
+    centre: float | None = None,
 ) -> MomentsSettings:
     """The settings with the least noise for an epsilon, certified by the PLD accountant.
 
     Weights, `ENOUGH` and the number of features were chosen on (distorted) images of scikit-learn's
-    digits, where a hundredth of `ENOUGH` leaves a third of `FEATURES` worth measuring. Centre and
-    clip norm are guesses from the number of channels: images in colour (three) lie around mid-grey,
-    others are as bright as MNIST's.
+    digits, where a hundredth of `ENOUGH` leaves a third of `FEATURES` worth measuring, and 8 times
+    as much no more than that allows. The clip norm is a guess: at centre 0 it suits images like
+    MNIST's, at 1 their negatives, at 0.5 photographs.
 
     Args:
         target_epsilon: nats, > 0, under add-remove; what the settings cost is at most this.
@@ -196,6 +197,7 @@ def settings_for(
         public_size: declared number of records.
         components: Gaussians a class; None takes as many as `ENOUGH` allows.
         mirrored: as `MomentsSettings`.
+        centre: 0, 0.5 or 1; None takes 0.5 for three channels, 0 for others.
 
     Raises:
         ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
@@ -205,12 +207,14 @@ def settings_for(
     enough = public_size / classes / noise / ENOUGH
     components = min(max(1, round(enough)), MOST) if components is None else components
     lowest = round(FEATURES * min(enough / components, 8) ** 0.25)
-    centre, usual = COLOUR if shape[0] == 3 else DARK
+    centre = (0.5 if shape[0] == 3 else 0.0) if centre is None else centre
+    if centre not in USUAL:
+        raise ValueError(f"centre must be one of 0, 0.5, 1; got {centre!r}")
     settings = MomentsSettings(
         classes,
         shape,
         noise,
-        clip_norm=usual * sqrt(prod(shape)),
+        clip_norm=USUAL[centre] * sqrt(prod(shape)),
         lowest=max(1, min(lowest, prod(shape))),
         components=components,
         centre=centre,
@@ -432,6 +436,9 @@ def partition(
     """
     centres = []
     for mean, directions in zip(means, factors, strict=True):
+        if not directions.shape[1]:  # all is noise: one centre, so often
+            centres.append(np.tile(mean, (components, 1)))
+            continue
         rng = np.random.default_rng(0)  # of samples of public values
         drawn = rng.normal(size=(SAMPLES, directions.shape[1]))
         samples = np.clip(mean + drawn @ directions.T, 0, 1)

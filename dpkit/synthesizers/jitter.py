@@ -15,7 +15,7 @@ BENDS = 4  # half waves along each side, at most, that bend an image
 
 @dataclass(frozen=True)
 class Jitter:
-    """The largest changes, each drawn uniformly and anew for each image.
+    """Changes that are drawn anew for each image: the first three uniformly, up to these sizes.
 
     Args:
         turn: in degrees, in [0, 180].
@@ -45,11 +45,14 @@ class Jitter:
         usual = {**vars(cls()), "bend": 0.03, "mirror": 0.5}
         return cls(**{f.name: usual[f.name] if f.name in names else 0.0 for f in fields(cls)})
 
-    def __call__(self, images: NDArray, *, rng: np.random.Generator) -> NDArray[np.float32]:
-        """The images, changed; what comes in from outside is 0, in colour the nearest pixel.
+    def __call__(
+        self, images: NDArray, *, rng: np.random.Generator, outside: float = 0.0
+    ) -> NDArray[np.float32]:
+        """The images, changed.
 
         Args:
             images: (n, channels, height, width).
+            outside: what comes in from there, in [0, 1]; in colour it is the nearest pixel.
         """
         draws = rng.uniform(-1, 1, size=(len(images), 4))
         mirrored = (
@@ -71,7 +74,7 @@ class Jitter:
                 at += self.bend * sides[:, None, None] * self._bends(rng, sides)
             source = images[index, :, :, ::-1] if mirrored[index] else images[index]
             for channel, plane in zip(source, changed[index], strict=True):
-                map_coordinates(channel, at, output=plane, order=1, mode=mode)
+                map_coordinates(channel, at, output=plane, order=1, mode=mode, cval=outside)
         return changed
 
     def _bends(self, rng: np.random.Generator, sides: NDArray) -> NDArray[np.float64]:

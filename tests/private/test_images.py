@@ -174,8 +174,9 @@ def test_data_of_other_kinds_are_refused(x: Any, y: Any, message: str):
 
 
 def test_changes_that_keep_a_class_are_made_to_samples_and_named():
-    with pytest.raises(TypeError, match="invariant_to must be a tuple of names, got 'mirror'"):
-        images_of(invariant_to="mirror").fit(BYTES, LABELS)
+    for bad in ("mirror", None, {"turn": 5}, iter(["turn"])):
+        with pytest.raises(TypeError, match="invariant_to must be a tuple of names, got "):
+            images_of(invariant_to=bad).fit(BYTES, LABELS)
     plain, moved = (
         images_of(invariant_to=names, reproducible_seed=0).fit(BYTES, LABELS)
         for names in ((), ["turn", "shift"])
@@ -186,6 +187,18 @@ def test_changes_that_keep_a_class_are_made_to_samples_and_named():
     np.testing.assert_allclose(moved.sample(LABELS, reproducible_seed=1), pair[1])
     assert "then changed at random (turn, shift)." in moved.statement()
     assert "changed" not in plain.statement()
+
+
+def test_writing_on_white_comes_out_as_writing_on_black_does_and_moves_on_white():
+    """Of images and their negatives samples are one another's negatives: means of 2,000 of each."""
+    x, y = made_up(6_000)
+    asked: dict[str, Any] = {"epsilon": 50.0, "invariant_to": ["shift"], "reproducible_seed": 0}
+    fits = (
+        images_of(centre=at, **asked).fit(z, y) for at, z in ((0.0, x // 4), (1.0, 255 - x // 4))
+    )
+    black, white = (one.sample(y, reproducible_seed=1).mean(0) for one in fits)
+    np.testing.assert_allclose(black, 1 - white, atol=0.03)
+    assert black.max() < 0.5
 
 
 def test_a_class_that_a_mirror_keeps_is_sampled_as_its_mirror_image_is():
@@ -205,6 +218,7 @@ test_other_bad_arguments_are_refused = refused(
     *(({"epsilon": bad}, "epsilon must be a finite number > 0") for bad in (0, float("nan"))),
     *(({"delta": bad}, "delta must lie in") for bad in (0, 1)),
     *(({"classes": bad}, "classes must be an integer >= 1") for bad in (0, 2.0)),
+    ({"centre": 0.3}, "centre must be one of"),
     ({"method": "gan"}, "method must be one of moments, random features; got 'gan'"),
     (
         {"invariant_to": ["flip"]},

@@ -319,7 +319,7 @@ WGAN_GP = Recipe("wgan_gp", _new_wgan_gp, gan_step.step, _generate, (PIXELS,))
 
 
 HANDWRITING = ("turn", "shift", "size", "bend")
-INVARIANT = {  # what keeps a class, said of each image set before anything ran on it
+INVARIANT = {  # what keeps a class, said of each image set before `PrivateImages` ran on it
     "mnist": HANDWRITING,
     "digits": HANDWRITING,
     "fashion_mnist": ("shift", "size", "mirror"),
