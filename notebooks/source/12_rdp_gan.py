@@ -486,7 +486,7 @@ print(f"epsilon {filter.guarantee().epsilon} at delta 1e-5")
 # These are stored runs on real MNIST and Adult.
 #
 # - *paper* is the printed row; every other row is ours. Most are means of three seeds; those of the repaired DCGAN are
-#   one run, those for the code's 40,040 iterations are on batches of 500, on Adult.
+#   one run; those for the code's 40,040 iterations are on batches of 500, on Adult.
 # - Our rows as published have the text's noise, 10, its 1,000 iterations, and the code's fully connected networks.
 #   *DCGAN*, or *the text's*, are the text's convolutional networks. *DP-GAN* is the paper's baseline as its code has it.
 # - *none* and *constant* mean no noise and constant noise. A run with noise on the loss value scores the same as the run
