@@ -15,7 +15,7 @@
 # 2. say which directions of a covariance the noise hides, and how many records it takes to see more
 # 3. tell whether a GAN's steps add anything to a baseline of the same epsilon
 #
-# - **Time** 30 seconds to run on two cores, 25 minutes to read, 10 for its exercises
+# - **Time** 30 seconds to run on two cores, 30 minutes to read, 10 for its exercises
 # - **Memory** 800 MB
 # - **Needs** [00_start_here](00_start_here.ipynb) and [01_accountants](01_accountants.ipynb); the digits come with scikit-learn: no download, no GPU
 # - **Sources** Dwork, Talwar, Thakurta, Zhang 2014; Bie, Kamath, Zhang 2023; Gong and others 2025 (DPImageBench)

@@ -110,12 +110,13 @@ def stored(data: str = "mnist") -> dict[str, dict[str, Any]]:
 
 def accuracies() -> str:
     """Accuracy of the CNN on real test images, a row a method, of every data set that is stored."""
-    epsilons = [f"epsilon {epsilon:g}" for epsilon in tables.EPSILONS]
-    return "\n\n".join(
-        table(" | ".join((title, *epsilons)), _rows(tables.accuracies(found), tables.EPSILONS))
-        for data, title in DATA.items()
-        if (found := stored(data))
-    )
+    written = []
+    for data, title in DATA.items():
+        rows = tables.accuracies(stored(data))
+        run = [one for one in tables.EPSILONS if any(row[one]["seeds"] for row in rows)]
+        heads = " | ".join((title, *(f"epsilon {epsilon:g}" for epsilon in run)))
+        written += [table(heads, _rows(rows, run))] if run else []
+    return "\n\n".join(written)
 
 
 def _rows(rows: list[dict[Any, Any]], epsilons: Iterable[float]) -> Iterator[list[str]]:

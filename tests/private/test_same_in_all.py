@@ -90,7 +90,7 @@ def test_labels_may_be_any_array(fit):
 def test_labels_of_a_number_of_images_are_uniform_whatever_the_records_labels():
     y = (np.arange(4000) >= 3600).astype(int)  # a tenth is bright, and of class 1
     x = y[:, None, None] / 2 + np.random.default_rng(0).uniform(0, 0.5, (4000, 4, 4))
-    fitted = PrivateImages(classes=2, epsilon=50, reproducible_seed=0).fit(x, y)
+    fitted = PrivateImages(classes=2, epsilon=50, centre=0.5, reproducible_seed=0).fit(x, y)
     made = fitted.sample(2000, reproducible_seed=0)
     assert (made.mean((1, 2, 3)) > 0.5).mean() == pytest.approx(0.5, abs=0.05)
 
