@@ -388,9 +388,9 @@ def components_from(
 
     Directions whose variance is within the noise's own are dropped: eigenvalues of a symmetric
     d x d matrix of noise, of standard deviation s off the diagonal, reach R = 2 s sqrt(d) (Wigner).
-    An eigenvalue y above R shrinks to sqrt(y^2 - R^2), the best in Frobenius norm (Gavish, Donoho
-    2017, eq. 7). Mirror images: a cosine with an odd number of half waves changes its sign, so that
-    its mean, and its products with the even ones, are 0.
+    An eigenvalue y above R shrinks to sqrt(y^2 - R^2), the best in Frobenius norm (as of square
+    matrices: Gavish, Donoho 2017). Mirror images: a cosine with an odd number of half waves changes
+    its sign, so that its mean, and its products with the even ones, are 0.
 
     Raises:
         ValueError: a sum that is not finite.
