@@ -34,8 +34,7 @@ FIRST = (  # beginnings of names, in the order of their worth; the others come s
     *("small_images classifier", "small_images common base", "small_images figure_1"),
     *("small_images figure_2 noise-1", "small_images figure_3 capacity-96"),
     *("small_images figure_3 capacity-128", "dpgan table_9 none", "dpgan table_2 all"),
-    *("dpgan table_2 gan", "dpgan table_2 public", "comparison mnist_large"),
-    *("small_images", "dpgan table_2", "dpgan"),
+    *("dpgan table_2 gan", "dpgan table_2 public", "small_images", "dpgan table_2", "dpgan"),
 )
 WARM_UP, STEPS, SECONDS, LOAD = 17, 14, 3.0, 40  # after a network's 16th batch; LOAD: to get there
 ME, LIBC = str(Path(__file__).resolve()), ctypes.CDLL(None)

@@ -104,8 +104,7 @@ DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10
 
 def stored(data: str = "mnist") -> dict[str, dict[str, Any]]:
     """The comparison's stored parts on a data set."""
-    both = (store.load("comparison", table) for table in (data, f"{data}_large"))
-    return {name: part for parts in both for name, part in parts.items()}
+    return store.load("comparison", data)
 
 
 def accuracies() -> str:
@@ -210,16 +209,12 @@ def draw_utility_samples() -> bytes:
 
     known = stored()
     rows = {
-        f"{title}, {epsilon:g}": store.load_images("comparison", _table(method), name)[:10]
+        f"{title}, {epsilon:g}": store.load_images("comparison", "mnist", name)[:10]
         for method, title in tables.TITLES.items()
         for epsilon in tables.EPSILONS
         if (name := f"{tables.run_name(method, epsilon)}-seed0") in known
     }
     return plots.picture(plots.image_rows(rows), "").png()
-
-
-def _table(method: str) -> str:
-    return "mnist_large" if "large" in method else "mnist"
 
 
 def _points(row: dict[Any, Any]) -> list[tuple[float, dict[str, Any]]]:

@@ -39,7 +39,7 @@ from dpkit.private import gan_step
 from dpkit.private.plan import gan_settings
 from dpkit.synthesizers import class_moments
 from dpkit.synthesizers.warm_gan import step as warm
-from dpkit.synthesizers.warm_gan.settings import calibrated, large
+from dpkit.synthesizers.warm_gan.settings import calibrated
 from dpkit.training import Data, clipped_sum, generator_on, noised, per_example, train, update
 from dpkit.training.types import Record, Recorded
 
@@ -54,7 +54,7 @@ OPERATORS = {
     "rdp_gan_repaired": {"mlp": 1119, "dcgan": 1284, "table": 1161},
     "adadp": {"flat": 478, "published": 794, "repaired": 878, "DpOpt": 2330, "AGD": 722},
     "private_gan": {"wasserstein": 1211, "hinge": 883, "bce": 891},
-    "warm_gan": {"small": 1042, "large": 2578},
+    "warm_gan": {"small": 1042},
     "ones_own": {"plain": 1164, "penalty": 2980},
     "learning": {"judge": 262, "synthetic": 138, "scores": 316},
     "sampling": {"dp_cgan": 34, "small_images": 30, "dpgan": 28, "rdp_gan": 36},
@@ -154,11 +154,9 @@ def of_private_gan(name: str) -> Made:
 SMALL = {"latent_size": 2, "hidden": 8, "features": 8, "generator_batch": 6, "n_critic": 2}
 
 
-def of_warm_gan(name: str) -> Made:
+def of_warm_gan(_: str = "") -> Made:
     given = {"delta": 1e-5, "public_size": 60, "classes": 10, "shape": (1, 8, 8), "batch_size": 5}
     settings = calibrated(10, steps=10, **given, **SMALL)
-    if name == "large":
-        settings = replace(large(settings), filters=(2, 3), **SMALL)
     moments = replace(settings.moments, components=2, noise_multiplier=0.01)
     rng, labels = np.random.default_rng(0), np.arange(60) % 10
     model = class_moments.fit(rng.random((60, 1, 8, 8)), labels, settings=moments, rng=rng)
@@ -220,7 +218,7 @@ def of_sampling(name: str) -> Iterator:
 def of_sampling_of_labels(name: str) -> Iterator:
     """The same with labels that come in and images that go out."""
     if name == "warm_gan":
-        net, given = of_warm_gan("small")[1].averaged_net, {"classes": 10, "rng": seeded()}
+        net, given = of_warm_gan()[1].averaged_net, {"classes": 10, "rng": seeded()}
         return (warm.generate_from(net, range(6), **given) for _ in range(3))
     made: Any = gan_of()  # fitted to nothing
     made.generator_, made.settings_ = pair()[0].to(CUDA), {"classes": 10, "latent_size": [16]}

@@ -20,7 +20,7 @@ from dpkit.metrics.judge import CLASSES, SIZES, Judge, Learning, as_images, init
 from dpkit.metrics.likeness import classifier_fid, precision_recall
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
 from dpkit.papers.comparison import NAME
-from dpkit.papers.comparison.methods import INVARIANT, LARGE, METHODS, ImageTask
+from dpkit.papers.comparison.methods import INVARIANT, METHODS, ImageTask
 from dpkit.papers.comparison.tables import run_name
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.store import Part, Result, Values, part_name, priced
@@ -59,7 +59,6 @@ BENCH["fashion_mnist"] = BENCH["mnist"]
 BENCH_EPSILONS = (10.0, 1.0)
 BENCH_METHODS = {name: METHODS[name] for name in ("moments_jittered", "private_images")}
 COLOUR = {"private_images": METHODS["private_images"]}  # what takes images in colour
-ALL = METHODS | LARGE
 RECORDS = SIZES | {"cifar10": 50_000}
 # The small classifier in whose features images are compared, of each image set.
 LEARNINGS = {name: Learning(name, width=8, hidden=128, epochs=6) for name in SIZES}
@@ -87,20 +86,6 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
         bench = [(count, epsilon, delta) for epsilon in BENCH_EPSILONS]
         parts += planned(BENCH_METHODS if grey else COLOUR, bench)
     return parts
-
-
-def plan_large(
-    data: str, *, scale: str, seeds: int, device: str, progress: Progress
-) -> list[Part]:
-    """A warm-started GAN by 2,000 steps on batches of 8,192, at epsilon 10 and 1: for a GPU.
-
-    Arguments as `plan`.
-    """
-    data = data if scale == "paper" else "digits"
-    budgets = [(RECORDS[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons[:2]]
-    return _planned(
-        LARGE, budgets, data=data, scale=scale, seeds=seeds, device=device, progress=progress
-    )
 
 
 def _planned(
@@ -142,16 +127,14 @@ def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) 
     ]
 
 
-PLANS = (
-    {"classifier": plan_classifier}
-    | {data: partial(plan, data) for data in ("mnist", "fashion_mnist", "cifar10")}
-    | {f"{data}_large": partial(plan_large, data) for data in ("mnist", "fashion_mnist")}
-)
+PLANS = {"classifier": plan_classifier} | {
+    data: partial(plan, data) for data in ("mnist", "fashion_mnist", "cifar10")
+}
 
 
 def _parts(method: str, task: ImageTask, scale: str) -> list[Part]:
     """A fit's accuracies, and its images' likeness to real ones."""
-    chosen = ALL[method]
+    chosen = METHODS[method]
     known = {
         "method": describe(chosen.settings(task)),
         "post_processing": chosen.post_processing,
@@ -181,28 +164,9 @@ def _parts(method: str, task: ImageTask, scale: str) -> list[Part]:
     return [scored, likeness._replace(after=name)]
 
 
-def settled() -> Values:
-    """The settings of every run of "private_images" at scale "paper", by data set and part.
-
-    `SETTLED` holds them as they were before the first of these runs: its SHA-256 stands in each
-    run's record, and a test compares.
-    """
-    asked = {"scale": "paper", "seeds": 3, "device": "cpu", "progress": silent}
-    return {
-        data: {
-            part.name: {
-                key: one for key, one in part.settings.items() if key != "settled_sha256"
-            }
-            for part in plan(data, **asked)
-            if part.name.startswith("private_images")
-        }
-        for data in BENCH
-    }
-
-
 def _score(method: str, task: ImageTask, scale: str) -> Result:
     """Fit the method, generate images of each class equally often, and train on them."""
-    chosen = ALL[method]
+    chosen = METHODS[method]
     made = chosen.make(task, chosen.settings(task))
     labels = np.arange(SCALES[scale].images) % CLASSES
     images, test = made(labels), datasets.load(task.data, split="test")
@@ -232,7 +196,7 @@ def _score(method: str, task: ImageTask, scale: str) -> Result:
 def _liken(method: str, task: ImageTask, scale: str) -> Result:
     """Fit the method, and compare its images with as many real test images."""
     count, device = SCALES[scale].compared, device_named(task.device_name)
-    chosen, test = ALL[method], datasets.load(task.data, split="test")
+    chosen, test = METHODS[method], datasets.load(task.data, split="test")
     made = chosen.make(task, chosen.settings(task))(np.arange(count) % CLASSES)
     classifier = feature_classifier(task.data, device=device, progress=task.progress)
     images = torch.from_numpy(made).to(device) * 2 - 1
@@ -257,7 +221,7 @@ def _checksums(data: str) -> dict[str, str]:
 
 def _prices(method: str, task: ImageTask, values: Values) -> Values:
     """A fit's cost, by the certified accountant."""
-    chosen = ALL[method]
+    chosen = METHODS[method]
     ledger = chosen.ledger(task, chosen.settings(task))
     return priced(pld.epsilon(ledger, delta=task.delta), claimed=None)
 

@@ -31,7 +31,7 @@ from dpkit.synthesizers.feature_matching import Matching
 from dpkit.synthesizers.jitter import Jitter
 from dpkit.synthesizers.random_features import FeaturesSettings
 from dpkit.synthesizers.warm_gan import step as warm
-from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated, large
+from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated
 from dpkit.training import Conditional, Data, Gan, mlp
 
 SHAPE = (1, 28, 28)
@@ -204,13 +204,6 @@ def moments_rng(task: ImageTask, settings: MomentsSettings) -> np.random.Generat
 def warm_gan_settings(task: ImageTask) -> WarmGanSettings:
     """Half of the budget for the moments, half for the critic's steps."""
     return _warm(task, steps=150, batch_size=min(2_048, task.size // 10))
-
-
-def large_warm_gan_settings(task: ImageTask) -> WarmGanSettings:
-    """The same with more and larger steps, and larger networks: for a GPU."""
-    settings = large(_warm(task, steps=2_000, batch_size=min(8_192, task.size // 4)))
-    brief = {"filters": (8, 16), "features": 16, "generator_batch": 64}
-    return replace(settings, **brief) if task.brief else settings
 
 
 def _warm(task: ImageTask, *, steps: int, batch_size: int) -> WarmGanSettings:
@@ -434,10 +427,6 @@ METHODS: dict[str, Method] = {
         partial(_moments, jitter=Jitter()),
     ),
     "wgan_gp": _gan(NONE, wgan_gp_settings, WGAN_GP),
-}
-LARGE: dict[str, Method] = {  # hours on a processor, minutes on a GPU
-    "warm_gan_large": _gan(CLIPPED, large_warm_gan_settings, WARM_GAN),
-    "warm_gan_large_jittered": _gan(JITTERED, large_warm_gan_settings, WARM_GAN, Jitter()),
 }
 
 

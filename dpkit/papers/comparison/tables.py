@@ -8,7 +8,7 @@ protocol only. Methods whose public code has no finite epsilon are left out.
 from itertools import product
 from typing import Any, NamedTuple
 
-from dpkit.papers.experiments.store import Shown, Stored, joined, lead, mean, spread, values
+from dpkit.papers.experiments.store import Shown, Stored, lead, mean, spread, values
 
 Row = dict[Any, Any]  # words, and a value for each epsilon
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
@@ -20,8 +20,6 @@ TITLES = {
     "warm_start_jittered": "half of the budget on class moments, jittered",
     "warm_gan": "warm-started GAN",
     "warm_gan_jittered": "warm-started GAN, jittered",
-    "warm_gan_large": "warm-started GAN, large",
-    "warm_gan_large_jittered": "warm-started GAN, large, jittered",
     "dp_cgan": "DP-CGAN, repaired",
     "wgan_gp": "DP-WGAN-GP",
 }
@@ -32,8 +30,6 @@ STARTED = (
     ("warm_gan_jittered", "warm_start_jittered"),
     ("warm_gan_jittered", "moments_jittered"),
     ("warm_gan", "moments"),
-    ("warm_gan_large_jittered", "moments_jittered"),
-    ("warm_gan_large", "moments"),
 )
 
 
@@ -197,8 +193,8 @@ def shown(stored: Stored) -> list[Row]:
 SHOWN = tuple(
     Shown(
         f"Accuracy of a CNN trained on synthetic images, tested on real ones: {title}",
-        (data, f"{data}_large"),
-        joined(shown),
+        (data,),
+        shown,
         {f"epsilon {epsilon:g}": "accuracy, %" for epsilon in EPSILONS},
     )
     for data, title in (("mnist", "MNIST"), ("fashion_mnist", "Fashion-MNIST"))

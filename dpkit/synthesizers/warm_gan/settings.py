@@ -1,6 +1,6 @@
 """Settings of a warm GAN, the shares of its budget, and the price of the whole."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -148,21 +148,6 @@ def calibrated(
         before=moments.ledger(),
     )
     return WarmGanSettings(moments, plan, epsilon, **more)
-
-
-def large(settings: WarmGanSettings) -> WarmGanSettings:
-    """The same releases with networks, copies and averages for a GPU, which no data chose."""
-    return replace(
-        settings,
-        filters=(128, 256),
-        features=512,
-        hidden=1024,
-        copies=2,
-        shift=1,
-        generator_batch=4096,
-        generator_decay=0.995,
-        chosen="not chosen on any data",
-    )
 
 
 def signal(plan: Plan) -> float:
