@@ -158,6 +158,23 @@ def likeness() -> str:
     return table("samples of | epsilon | distance | precision | recall | inception score", rows)
 
 
+def synthetic_tables() -> str:
+    """What tables of each synthesizer teach, and how near their shares come, a table a data set."""
+    written = []
+    for data, title in (("adult", "Adult"), ("census", "simulated census")):
+        rows = (
+            (
+                row["method"],
+                f"{row['epsilon']:g}" if row["epsilon"] else "",
+                *(ranged(row[score], digits=3) for score in tables.TABULAR_SCORES),
+            )
+            for row in tables.tabular_rows(store.load("comparison", data))
+        )
+        heads = (f"{title}: rows of", "epsilon", *tables.TABULAR_SCORES.values())
+        written.append(table(" | ".join(heads), rows))
+    return "\n\n".join(written)
+
+
 def published() -> str:
     """Published figures by protocol: they are quoted."""
     rows = []

@@ -394,6 +394,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "accuracies": doc_parts.accuracies,
         **{"other classifiers": doc_parts.other_classifiers, "gains": doc_parts.gains},
         **{"likeness": doc_parts.likeness, "published": doc_parts.published},
+        "synthetic tables": doc_parts.synthetic_tables,
     },
     "docs/results.md": {
         **{"table 1": table_1, "rdp_gan table 5": table_5},

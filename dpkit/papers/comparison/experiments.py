@@ -22,6 +22,7 @@ from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic
 from dpkit.papers.comparison import NAME
 from dpkit.papers.comparison.methods import INVARIANT, METHODS, ImageTask
 from dpkit.papers.comparison.tables import run_name
+from dpkit.papers.comparison.tabular import plan_table
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.store import Part, Result, Values, part_name, priced
 from dpkit.privacy import pld
@@ -127,9 +128,11 @@ def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) 
     ]
 
 
-PLANS = {"classifier": plan_classifier} | {
-    data: partial(plan, data) for data in ("mnist", "fashion_mnist", "cifar10")
-}
+PLANS = (
+    {"classifier": plan_classifier}
+    | {data: partial(plan, data) for data in ("mnist", "fashion_mnist", "cifar10")}
+    | {data: partial(plan_table, data) for data in ("adult", "census")}
+)
 
 
 def _parts(method: str, task: ImageTask, scale: str) -> list[Part]:

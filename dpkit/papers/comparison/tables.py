@@ -33,6 +33,22 @@ STARTED = (
 )
 
 
+TABULAR = {
+    "real": "the records, drawn with replacement",
+    "marginals_target": "PrivateTable, told the target",
+    "marginals": "PrivateTable",
+    "mst": "MST",
+    "aim": "AIM",
+}
+TABULAR_EPSILONS = (1.0, 0.2, 10.0)  # the most important first
+TABULAR_SCORES = {
+    "logistic": "AUROC, logistic regression",
+    "boosting": "AUROC, boosted trees",
+    "one_way": "total variation, columns",
+    "two_way": "total variation, pairs",
+}
+
+
 class PublishedProtocol(NamedTuple):
     """The protocol of a group of published figures.
 
@@ -128,6 +144,24 @@ def accuracies(stored: Stored, *, network: str = "cnn", bench: bool = False) -> 
     ]
 
 
+def tabular_rows(stored: Stored) -> list[Row]:
+    """A row a method and epsilon (None: not private) of what is stored of a table.
+
+    Each score as `store.spread`; keys as TABULAR_SCORES.
+    """
+    rows = []
+    for method, title in TABULAR.items():
+        for epsilon in (None,) if method == "real" else sorted(TABULAR_EPSILONS):
+            found = values(stored, run_name(method, epsilon) if epsilon else method)
+            if found:
+                row: Row = {"method": title, "epsilon": epsilon}
+                scores = {
+                    name: spread([one[name] for one in found]) for name in TABULAR_SCORES
+                }
+                rows.append(row | scores)
+    return rows
+
+
 def likeness(stored: Stored, epsilon: float) -> list[Row]:
     """A row a method: mean likeness to real images at an epsilon."""
     rows = []
@@ -190,6 +224,15 @@ def shown(stored: Stored) -> list[Row]:
     ]
 
 
+def tabular_means(stored: Stored) -> list[Row]:
+    """Rows of a report: means of `tabular_rows`."""
+    return [
+        {"method": row["method"], "epsilon": row["epsilon"]}
+        | {title: row[name]["mean"] for name, title in TABULAR_SCORES.items()}
+        for row in tabular_rows(stored)
+    ]
+
+
 SHOWN = tuple(
     Shown(
         f"Accuracy of a CNN trained on synthetic images, tested on real ones: {title}",
@@ -198,4 +241,12 @@ SHOWN = tuple(
         {f"epsilon {epsilon:g}": "accuracy, %" for epsilon in EPSILONS},
     )
     for data, title in (("mnist", "MNIST"), ("fashion_mnist", "Fashion-MNIST"))
+) + tuple(
+    Shown(
+        f"What tables of {title} teach, and how near they come",
+        (data,),
+        tabular_means,
+        dict.fromkeys(TABULAR_SCORES.values(), "0 to 1"),
+    )
+    for data, title in (("adult", "Adult"), ("census", "the simulated census"))
 )
