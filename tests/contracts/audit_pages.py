@@ -53,7 +53,7 @@ def audits() -> str:
     """All targets by group: what is said, proven and measured; below it each attack's targets."""
     titles = {paper.NAME: paper.TITLE for paper in PAPERS} | {
         **{OWN: "Mechanisms of the kit", "sampling": "How batches are drawn"},
-        **{"training": "Training with the kit", "baselines": "One release of image data"},
+        **{"training": "Training with the kit", "baselines": "One release of data"},
     }
     groups: dict[str, list[dict[str, Any]]] = {}
     for target in every():

@@ -9,7 +9,7 @@ __all__ = ["chosen", "targets"]
 OWN = (
     "dpkit.papers.targets.sampling",
     "dpkit.papers.targets.trained",
-    "dpkit.papers.targets.image_releases",
+    "dpkit.papers.targets.releases",
 )
 
 

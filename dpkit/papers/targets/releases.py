@@ -1,13 +1,12 @@
 """One-release baselines as targets: thousands of canaries in one release, each scored.
 
 A release is a noised sum over records, so a canary's score is the release along the canary's own
-summand. Canaries add next to nothing along each other. Both releases are private as proven: no
+summand. Canaries add next to nothing along each other. All releases are private as proven: no
 attack may find more.
 """
 
 from dataclasses import replace
 from functools import cache
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,19 @@ from dpkit.audit.one_run import apart, coins
 from dpkit.audit.scores import Scores
 from dpkit.common import checks
 from dpkit.papers.targets.target import DELTA, Target, price
-from dpkit.synthesizers import class_moments, random_features
+from dpkit.privacy import normals
+from dpkit.synthesizers import class_moments, marginals, random_features
 from dpkit.synthesizers.class_moments import MomentsSettings
+from dpkit.synthesizers.marginals import MarginalsSettings
 from dpkit.synthesizers.random_features import FeaturesSettings
 
 EPSILON = 8.0
 COINS = "each canary's inclusion is an independent fair coin"
 AT_ONCE = 200  # embeddings that are held at a time
 CANARIES = 10_000
-MOMENTS: dict[str, Any] = {"classes": 40, "shape": (1, 16, 16)}
-KEPT: dict[str, Any] = {"clip_norm": 1.0, "frequencies": None}
+MOMENTS: dict[str, Any] = {"classes": 40, "shape": (3, 16, 16), "mirrored": True}
+KEPT: dict[str, Any] = {"clip_norm": 1.0, "lowest": 256}
+VALUES = 100  # of each of three columns
 FEATURES: dict[str, Any] = {
     "classes": 10,
     "shape": (1, 16, 16),
@@ -37,40 +39,37 @@ FEATURES: dict[str, Any] = {
 
 @cache
 def moments_settings() -> MomentsSettings:
-    """The class moments' release at epsilon 8, of pixels as they are, with a norm of 1 at most."""
+    """The class moments' release at epsilon 8, of 256 cosines in colour, of a norm of 1 at most."""
     settings = class_moments.settings_for(
         EPSILON, delta=DELTA, **MOMENTS, public_size=CANARIES, components=1
     )
-    return replace(settings, **KEPT, lowest=None)
+    return replace(settings, **KEPT)
 
 
-def single_pixels(rng: np.random.Generator, trials: int) -> Scores:
+def single_waves(rng: np.random.Generator, trials: int) -> Scores:
     """Scores of twice as many canaries in one release of the class moments, at most 10,240.
 
-    Each has a pixel at 1, all others at 0, and no other canary of its class has that one: beside
-    the count, means and second moments of two canaries have no part in common.
+    Each is grey with one cosine, which no other canary of its class has: beside the count, means
+    and second moments of two canaries have no part in common.
 
     Raises:
-        ValueError: there are fewer pixels in all classes than canaries.
+        ValueError: there are fewer cosines in all classes than canaries.
     """
     settings = moments_settings()
-    size = prod(settings.shape)
+    size, basis = settings.features, settings.basis
+    assert basis is not None
     checks.in_range(1, settings.classes * size / 2, trials=trials)
     included = coins(rng, 2 * trials)
-    labels, pixels = divmod(rng.permutation(settings.classes * size)[: included.size], size)
+    labels, waves = divmod(rng.permutation(settings.classes * size)[: included.size], size)
     seen = class_moments.release(
-        np.eye(size)[pixels[included]],
+        settings.centre + settings.clip_norm * basis[waves[included]],
         labels[included],
         settings.classes,
         std=settings.noise_std,
         settings=settings,
         rng=rng,
     )
-    own = (
-        seen.counts[labels],
-        seen.firsts[labels, pixels],
-        seen.seconds[labels, pixels, pixels],
-    )
+    own = (seen.counts[labels], seen.firsts[labels, waves], seen.seconds[labels, waves, waves])
     scores = np.square(settings.weights) @ np.stack(own)
     return apart(scores / settings.sensitivity**2, included)
 
@@ -101,9 +100,34 @@ def random_images(rng: np.random.Generator, trials: int) -> Scores:
     return apart(products[np.arange(len(rows)), labels], included)
 
 
+@cache
+def marginals_settings() -> MarginalsSettings:
+    """The release of all pairs of three columns' counts at epsilon 8."""
+    sizes = (VALUES,) * 3
+    return marginals.settings_for(EPSILON, delta=DELTA, sizes=sizes, target=None)
+
+
+def latin_rows(rng: np.random.Generator, trials: int) -> Scores:
+    """Scores of twice as many canaries, at most 10,000, in one release of the pairs' counts.
+
+    A row is (a, b, a + b mod 100), a cell of a Latin square: no pair of values is in two rows.
+    """
+    settings = marginals_settings()
+    checks.in_range(1, VALUES**2 / 2, trials=trials)
+    included = coins(rng, 2 * trials)
+    first, second = divmod(rng.permutation(VALUES**2)[: included.size], VALUES)
+    rows = np.stack([first, second, (first + second) % VALUES], 1)
+    counts = marginals.pair_counts(rows[included], settings.sizes)
+    seen = normals.noised(counts, noise_std=settings.noise_std, rng=rng).reshape(
+        3, VALUES, VALUES
+    )
+    own = [seen[k, rows[:, i], rows[:, j]] for k, (i, j) in enumerate(settings.pairs)]
+    return apart(np.sum(own, 0) / settings.sensitivity**2, included)
+
+
 def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
-    shape = {"shape": list(settings["shape"])}
-    return {"asked_epsilon": EPSILON, "canaries": CANARIES} | settings | shape
+    held = {key: list(one) if isinstance(one, tuple) else one for key, one in settings.items()}
+    return {"asked_epsilon": EPSILON, "canaries": CANARIES} | held
 
 
 def _target(name: str, asked: Any, **rest: Any) -> Target:
@@ -123,9 +147,9 @@ TARGETS = (
         moments_settings,
         says="noised counts, means and second moments of all classes",
         where="synthesizers/class_moments.py",
-        attack="sees the sums; each canary is an image with one pixel of its own, scored by the "
+        attack="sees the sums; each canary is an image with one wave of its own, scored by the "
         "sums along what it alone adds",
-        scores=single_pixels,
+        scores=single_waves,
         trials=CANARIES // 2,
         settings=_as_json(MOMENTS | KEPT),
     ),
@@ -139,5 +163,15 @@ TARGETS = (
         scores=random_images,
         trials=CANARIES // 2,
         settings=_as_json(FEATURES),
+    ),
+    _target(
+        "marginals",
+        marginals_settings,
+        says="noised counts of all pairs of a table's columns (three of 100 values)",
+        where="synthesizers/marginals.py",
+        attack="sees the counts; each canary is a row whose pairs are its own, scored by their sum",
+        scores=latin_rows,
+        trials=CANARIES // 2,
+        settings=_as_json({"sizes": (VALUES,) * 3}),
     ),
 )
