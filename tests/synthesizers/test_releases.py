@@ -4,6 +4,7 @@ Images here are made up, or the embedded digits.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from math import sqrt
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -14,7 +15,7 @@ from refusals import refused
 from scipy import stats
 
 from dpkit.privacy import Gaussian, Release, normals, pld
-from dpkit.synthesizers import class_moments, random_features
+from dpkit.synthesizers import class_moments, marginals, random_features
 from dpkit.synthesizers.class_moments import MomentsSettings, Sums, noised, sums
 from dpkit.synthesizers.random_features import FeaturesSettings, embedded
 from dpkit.synthesizers.records import checked
@@ -186,6 +187,26 @@ def test_noise_is_as_large_as_priced_whether_there_are_records_or_none(baseline,
         low, high = stats.chi2(scaled.size).ppf([5e-8, 1 - 5e-8])
         assert low < np.square(scaled).sum() < high
         assert stats.kstest(scaled, "norm").pvalue > 1e-7
+
+
+ASKED: dict[str, Any] = {"delta": 1e-5, "classes": 10, "shape": (3, 32, 32)}
+PRICED = {
+    "one release": class_moments.settings_for(1.0, **ASKED, public_size=50_000, mirrored=True),
+    "two releases": class_moments.settings_for(10.0, **ASKED, public_size=50_000),
+    "random features": random_features.settings_for(1.0, **ASKED),
+    "marginals": marginals.settings_for(0.2, delta=1e-5, sizes=(3, 4, 5), target=None),
+}
+
+
+@pytest.mark.parametrize("settings", PRICED.values(), ids=PRICED)
+def test_dp_accounting_charges_a_release_alike(settings):
+    peer = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    noises = [one.mechanism.noise_multiplier for one in settings.ledger()]
+    assert len(noises) == 1 + (getattr(settings, "components", 1) > 1)
+    one, *others = map(peer.from_gaussian_mechanism, noises)
+    charged = reduce(lambda all_of, other: all_of.compose(other), others, one)
+    found = pld.epsilon(settings.ledger(), delta=1e-5).epsilon
+    assert charged.get_epsilon_for_delta(1e-5) == pytest.approx(found, rel=2e-3)
 
 
 def on_grid(released: np.ndarray, noise_std: float) -> bool:
