@@ -141,7 +141,8 @@ class PrivateImages(Priced):
         if budget is not None:
             budget.reserve(ledger, data=checksum(pixels, labels), seed=self.reproducible_seed)
         self.model_ = fit(rows, labels, settings=settings, rng=rng)
-        self._changes, self._outside = tuple(self.invariant_to), self.centre or 0.0
+        self._changes = tuple(name for name in CHANGES if name in self.invariant_to)
+        self._outside = self.centre or 0.0
         self.guarantee_ = guarantee
         public = f"the number of classes, {classes}, and the size of an image are public"
         self._priced(ledger, guarantee, ALL_RECORDS, len(pixels), public)

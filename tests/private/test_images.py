@@ -179,7 +179,7 @@ def test_changes_that_keep_a_class_are_made_to_samples_and_named():
             images_of(invariant_to=bad).fit(BYTES, LABELS)
     plain, moved = (
         images_of(invariant_to=names, reproducible_seed=0).fit(BYTES, LABELS)
-        for names in ((), ["turn", "shift"])
+        for names in ((), {"shift", "turn"})
     )
     pair = [one.sample(LABELS, reproducible_seed=1) for one in (plain, moved)]
     assert np.abs(pair[0] - pair[1]).mean() > 0.01
