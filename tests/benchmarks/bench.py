@@ -9,7 +9,6 @@ function `rows() -> Iterator[Row]` takes part.
 import gc
 import math
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -94,7 +93,7 @@ def line(row: dict[str, str | float | None]) -> str:
     )
 
 
-def main() -> int:
+def main() -> None:
     print(f"{'':48}" + "".join(f"{column:>15}" for column in COLUMNS) + "  peer")
     rows = []
     device = os.environ.get("DEVICE", "cpu")
@@ -110,8 +109,7 @@ def main() -> int:
         rows += import_module("training").figures()
     write_json(output, rows)
     print(f"Written to {output}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,7 +8,6 @@ minutes a guess or choice, 3 a number or an explorer, 5 a function.
 
 import io
 import re
-import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -131,7 +130,7 @@ def solutions() -> str:
     return "\n\n".join(found)
 
 
-def main(folder: Path = LABS) -> int:
+def main(folder: Path = LABS) -> None:
     """Write both labs and the teacher's page, and say where."""
     folder.mkdir(parents=True, exist_ok=True)
     for lab in TITLES:
@@ -139,8 +138,7 @@ def main(folder: Path = LABS) -> int:
     page = f"# The labs, for the teacher\n\n{plan()}\n\n{solutions()}\n"
     (folder / "teacher.md").write_text(page, encoding="utf-8")
     print(f"{plan()}\n\nin {folder.parent.name}/{folder.name}/, with teacher.md")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,7 +7,6 @@ joins it at the next key press. Code is left out unless it is tagged `with-code`
 
 import re
 import shutil
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -81,7 +80,7 @@ def copy_needed(folder: Path) -> None:
                 shutil.copy(source / part, target)
 
 
-def main(folder: Path = SLIDES) -> int:
+def main(folder: Path = SLIDES) -> None:
     """Write all of them, and say where."""
     copy_needed(folder)
     for pair in pairs():
@@ -91,8 +90,7 @@ def main(folder: Path = SLIDES) -> int:
             path.write_text(page(notebook), encoding="utf-8")
             slides = sum("slide" in tags(cell) for cell in notebook.cells)
             print(f"{path.relative_to(folder.parents[1])}: {slides} slides")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,7 +5,6 @@ in a text. The exercises stay, and check themselves.
 """
 
 import re
-import sys
 from pathlib import Path
 
 import nbformat
@@ -28,15 +27,14 @@ def student(source: Path) -> NotebookNode:
     return notebook
 
 
-def main(folder: Path = STUDENTS) -> int:
+def main(folder: Path = STUDENTS) -> None:
     """Write all of them, and say where."""
     folder.mkdir(exist_ok=True)
     sources = sorted(SOURCES.glob("*.py"))
     for source in sources:
         write(student(source), folder / f"{source.stem}.ipynb")
     print(f"{len(sources)} notebooks without outputs in {folder.name}/")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -54,7 +54,7 @@ def lab(folder: str):
         process.wait(timeout=60)
 
 
-def main() -> int:
+def main() -> None:
     """Print each process's PSS while all of them are open, and the sum."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", type=Path, nargs="*", help="default: 03_dp_cgan, twice")
@@ -74,8 +74,7 @@ def main() -> int:
     for name, size in sizes.items():
         print(f"{size:7.0f} MB PSS  {name}")
     print(f"{sum(sizes.values()):7.0f} MB together")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
