@@ -8,18 +8,8 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from dpkit.__main__ import main
-from dpkit.privacy import (
-    ApproximateDP,
-    Gaussian,
-    NoGuarantee,
-    RandomizedResponse,
-    Release,
-    SampledGaussian,
-    gdp,
-    pld,
-    risk,
-    statement,
-)
+from dpkit.privacy import Release, SampledGaussian, gdp, pld, risk, statement
+from dpkit.privacy.mechanisms import ApproximateDP, Gaussian, NoGuarantee, RandomizedResponse
 
 
 @pytest.mark.parametrize("mu", [0.03, 0.5, 1.0, 4.0])
@@ -96,11 +86,8 @@ def test_nothing_released_costs_nothing_and_no_guarantee_everything():
 def test_of_what_may_be_shown_at_once_the_rest_is_known():
     """At a delta of 1e-3 everything is told; else the answer is randomized, at epsilon 1."""
     found = risk([Release(ApproximateDP(1.0, 1e-3))])
-    assert (found.mu, found.regret, "No mu of Gaussian DP was found" in str(found)) == (
-        math.inf,
-        1,
-        True,
-    )
+    assert (found.mu, found.regret) == (math.inf, 1)
+    assert "No mu of Gaussian DP was found" in str(found)
     assert found.power[0.01] == pytest.approx(1e-3 + 0.999 * 0.01 * math.e, rel=1e-2)
     assert found.advantage == pytest.approx(1e-3 + 0.999 * math.tanh(0.5), rel=1e-3)
     assert risk([Release(ApproximateDP(1.0, 1e-3))], tail=1e-3).mu < math.inf
