@@ -10,9 +10,7 @@ from draws import rng
 from dpkit.audit import bounds
 from dpkit.papers.targets import sampling
 from dpkit.papers.targets.target import DELTA
-from dpkit.privacy import WithoutReplacementGaussian, gdp, pld, rdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy import Gaussian, Release, WithoutReplacementGaussian, gdp, pld, rdp
 
 BY_ID = {target.id.partition("/")[2]: target for target in sampling.TARGETS}
 

@@ -21,11 +21,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training import clipped_sum, generator_on, gradient_penalty, per_example
+from dpkit.training import clipped_sum, generator_on, gradient_penalty, noised, per_example, update
 from dpkit.training.device import device_label, precision, seeded
 from dpkit.training.networks import called_real
-from dpkit.training.noise import noised
-from dpkit.training.optimizers import update
 
 DEVICE = torch.device(os.environ.get("DEVICE", "cpu"))
 THREADS = 2

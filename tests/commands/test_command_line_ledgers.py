@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
-from dpkit.privacy.mechanisms import Adjacency
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import Adjacency, WithoutReplacementGaussian
 
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000 --delta 1e-5"
 TARGET = "noise --epsilon 4 --sample-rate 0.01 --steps 1000 --delta 1e-5"

@@ -13,8 +13,7 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from dpkit import datasets
-from dpkit.private.gan import PrivateGan
+from dpkit import PrivateGan, datasets
 from dpkit.private.image_networks import image_networks
 
 pytestmark = pytest.mark.torch

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpkit.privacy import Gaussian, RandomizedResponse, SampledGaussian, Unsupported, pld, rdp
+from dpkit.privacy import Gaussian, Ledger, RandomizedResponse, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.best_of import BestOf, NumberOfRuns, best_of
-from dpkit.privacy.ledger import Ledger, Release
-from dpkit.privacy.mechanisms.base import from_atoms
+from dpkit.privacy.mechanisms.base import Unsupported, from_atoms
 
 LAWS = [(1.5, 1.0), (10.0, 1.0), (3.0, 0.0), (40.0, 0.0), (8.0, -0.7), (5.0, 2.5)]
 DEAR = pytest.mark.slow("a Poisson number of runs charged too little at this mean alone")

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
+from dpkit.privacy import Gaussian, Ledger, Release, SampledGaussian, pld
 from dpkit.privacy.accountants.pld import composed_loss, saddle
 from dpkit.privacy.accountants.pld.composed_loss import chernoff_delta, chernoff_epsilon, compose
 from dpkit.privacy.accountants.pld.loss_grid import GridLoss
 from dpkit.privacy.accountants.pld.saddle import Look
-from dpkit.privacy.ledger import Ledger
 from dpkit.privacy.mechanisms.base import PrivacyLoss
 
 H = 0.125  # spacing: a float without rounding errors, as are the nodes

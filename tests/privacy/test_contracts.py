@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from truths import dataclasses_with
 
-from dpkit.privacy import Release, composition, divergence, gdp, mechanisms, moments, pld, rdp
+from dpkit.privacy import Gaussian, composition, divergence, gdp, mechanisms, moments, pld, rdp
 from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.divergence import LogDensity
-from dpkit.privacy.ledger import Parallel
-from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, NoGuarantee, SampledGaussian
+from dpkit.privacy.ledger import Parallel, Release
+from dpkit.privacy.mechanisms import DiscreteGaussian, GroupedGaussian, NoGuarantee, SampledGaussian
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.poisson_sampled import PoissonSampled
 from dpkit.privacy.mechanisms.pure import ExponentialMechanism, Laplace, RandomizedResponse
 from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupSampledGaussian

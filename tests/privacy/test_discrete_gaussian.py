@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 from truths import renyi_divergence
 
-from dpkit.privacy import Gaussian
-from dpkit.privacy.mechanisms import discrete_gaussian
+from dpkit.privacy.mechanisms import Gaussian, discrete_gaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian, bernoulli_exp, sample
 
 CASES = [(0.05, 1, "add-remove"), (0.3, 1, "replace-one"), (0.5, 3, "add-remove")]

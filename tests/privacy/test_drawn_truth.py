@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpkit.privacy import Release, SampledGaussian, as_drawn, pld
-from dpkit.privacy.mechanisms import (
-    ADJACENCIES,
-    TruncatedPoissonGaussian,
-    WithoutReplacementGaussian,
-)
+from dpkit.privacy import ADJACENCIES, Release, SampledGaussian, as_drawn, pld
+from dpkit.privacy.mechanisms import TruncatedPoissonGaussian, WithoutReplacementGaussian
 from dpkit.privacy.sampling import ShuffledBatches
 
 CELLS = {1: 400, 2: 90, 3: 36}  # of each sum, by sums: merging outputs never shows more

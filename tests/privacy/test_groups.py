@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpkit.privacy import Laplace, NoGuarantee, Release, Unsupported, divergence, groups, pld
-from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, RandomizedResponse, SampledGaussian
-from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
+from dpkit.privacy import Laplace, NoGuarantee, RandomizedResponse, Release, divergence, groups, pld
+from dpkit.privacy.mechanisms import BallsAndBinsGaussian, DiscreteGaussian, Gaussian, Unsupported
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian, SampledGaussian
 
 SETTINGS = [(1.0, 0.01, 2), (0.6, 0.2, 3), (3.0, 0.5, 8), (1.3, 0.9, 5), (10.0, 1e-4, 64)]
 

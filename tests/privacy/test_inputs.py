@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from truths import direction, larger, tails
 
-from dpkit.privacy import Gaussian, RenyiFilter, SampledGaussian, Unsupported, calibrate, risk
+from dpkit.privacy import DiagonalGaussian, Gaussian, RenyiFilter, SampledGaussian, calibrate, risk
 from dpkit.privacy.accountants import composition, filters, gdp, moments, pld, rdp
 from dpkit.privacy.ledger import FIXED, Ledger, Release, parallel
-from dpkit.privacy.mechanisms import DiscreteGaussian, NoGuarantee, WithoutReplacementGaussian
-from dpkit.privacy.mechanisms.base import rounding
+from dpkit.privacy.mechanisms import DiscreteGaussian, GroupedGaussian, WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.base import NoGuarantee, Unsupported, rounding
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import ExponentialDecay, TimeDecay
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truths import direction
 
-from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
+from dpkit.privacy import Gaussian, Mechanism, Release, SampledGaussian, pld
 from dpkit.privacy.accountants.pld import large, saddle
-from dpkit.privacy.mechanisms import Mechanism
 
 RUNS = json.loads(large_runs.STORED.read_text())
 

@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truths import above
 
-from dpkit.privacy import Gaussian, SampledGaussian
+from dpkit.privacy import Gaussian, Laplace, Mechanism, RandomizedResponse, SampledGaussian
 from dpkit.privacy.accountants.pld import loss_grid
 from dpkit.privacy.accountants.pld.loss_grid import Cells, GridLoss
-from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.base import PrivacyLoss, from_atoms, normal_masses
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 CLOSE = mp.mpf(10) ** -12  # relative: sums of floats
 SAMPLED = [SampledGaussian(0.6, 0.01), SampledGaussian(1.5, 0.2, "replace-one")]

@@ -9,10 +9,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from truths import epsilon_where, gaussian_epsilon, larger
 
-from dpkit.privacy import Gaussian, Guarantee, Release, SampledGaussian, pld, rdp
-from dpkit.privacy.ledger import Ledger
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy import Gaussian, Guarantee, Ledger, Release, SampledGaussian, pld, rdp
+from dpkit.privacy.mechanisms import DiscreteGaussian, Laplace, RandomizedResponse
 
 BOTH = ("add-remove", "replace-one")
 ODD = pytest.mark.slow("an odd number of releases composed wrongly")

@@ -5,11 +5,10 @@ import math
 from refusals import refused
 
 from dpkit.common.show import at_most
-from dpkit.privacy import Gaussian, GroupedGaussian, Ledger, Release, SampledGaussian, statement
+from dpkit.privacy import Gaussian, GroupedGaussian, Ledger, Release, SampledGaussian, best_of
 from dpkit.privacy.accountants import gdp, pld, rdp
-from dpkit.privacy.best_of import best_of
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, ShuffledBatches, mechanism
-from dpkit.privacy.statement import tuning
+from dpkit.privacy.statement import statement, tuning
 
 STEPS = [Release(SampledGaussian(1.1, 0.01), 1000)]
 PRICE = rdp.epsilon(STEPS, delta=1e-5)

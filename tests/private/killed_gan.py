@@ -14,8 +14,7 @@ from pathlib import Path
 import torch
 from small_networks import X, Y, gan_of
 
-from dpkit import Budget
-from dpkit.private import gan
+from dpkit.private import Budget, gan
 from dpkit.training import Checkpoints, spent
 
 STEPS = 12

@@ -25,8 +25,7 @@ from torch.nn.utils import parametrizations
 from torch.nn.utils import spectral_norm as by_hook
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
 
-from dpkit import Budget, Private
-from dpkit.private import model
+from dpkit.private import Budget, Private, model
 from dpkit.training import seeded
 from dpkit.training.gradients import independence
 from dpkit.training.gradients.independence import ReadsData

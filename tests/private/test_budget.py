@@ -8,9 +8,8 @@ import shutil
 import pytest
 from refusals import refused
 
-from dpkit.privacy import Release, SampledGaussian, pld, rdp
+from dpkit.privacy import NoGuarantee, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.accountants.filters import OverBudget
-from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.private import Budget
 
 DATA = "0" * 64

@@ -13,9 +13,8 @@ from small_networks import Critic, Generator, X, Y, pair, private_of
 from torch import nn
 from torch.nn.functional import one_hot
 
-from dpkit import Budget
 from dpkit.privacy.accountants.filters import OverBudget
-from dpkit.private import release
+from dpkit.private import Budget, release
 from dpkit.private.gan_step import new_gan, step
 from dpkit.private.plan import LOSSES, gan_settings
 from dpkit.training import generator_on, seeded

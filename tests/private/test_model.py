@@ -7,10 +7,9 @@ from small_networks import FLAT, X, Y, begun, classifier, each, private_of, run
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector
 
-from dpkit import Budget
 from dpkit.privacy import Release, SampledGaussian, pld
 from dpkit.privacy.accountants.filters import OverBudget
-from dpkit.private import BudgetSpent, release, saved
+from dpkit.private import Budget, BudgetSpent, release, saved
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from dpkit import Private, PrivateGan, PrivateImages, PrivateTable
 from dpkit.audit import bounds
-from dpkit.private import NoisyStandardised
+from dpkit.private import NoisyStandardised, Private, PrivateGan, PrivateImages, PrivateTable
 
 pytestmark = [
     pytest.mark.torch,

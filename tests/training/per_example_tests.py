@@ -5,8 +5,7 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training.device import seeded
-from dpkit.training.gradients import gradient_penalty
+from dpkit.training import gradient_penalty, seeded
 
 
 def normal(

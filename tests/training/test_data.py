@@ -7,11 +7,8 @@ from tiny import Plain, networks
 from torch import Tensor
 
 from dpkit.privacy.sampling import ShuffledBatches
+from dpkit.training import Checkpoints, Data, Record, generator_on, train
 from dpkit.training.batches import Rows
-from dpkit.training.checkpoint import Checkpoints
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.types import Data, Record
 
 CPU = torch.device("cpu")
 SIZE = 12

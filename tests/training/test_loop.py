@@ -10,10 +10,7 @@ from tiny import networks
 from dpkit.papers import dp_cgan as paper
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.privacy.schedules import Linear
-from dpkit.training.checkpoint import Checkpoints, spent
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.types import Data, Record
+from dpkit.training import Checkpoints, Data, Record, generator_on, spent, train
 
 CPU = torch.device("cpu")
 

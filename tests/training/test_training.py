@@ -9,10 +9,7 @@ import torch
 
 from dpkit.papers import dp_cgan as paper
 from dpkit.privacy import rdp
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.optimizers import average, update
-from dpkit.training.types import Data
+from dpkit.training import Data, average, generator_on, train, update
 
 CPU = torch.device("cpu")
 

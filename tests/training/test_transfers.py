@@ -9,10 +9,9 @@ from claims_cuda import CUDA, gpu
 from torch import nn
 
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
-from dpkit.training import generator_on, noised_each, optimizers
+from dpkit.training import generator_on, noised_each, optimizers, update
 from dpkit.training.gradients import Gradients, LayerPasses, layers
 from dpkit.training.gradients.layers import KINDS
-from dpkit.training.optimizers import update
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from dpkit.course.explorers import RepairIt
-from dpkit.course.explorers.repair_it import ALL, CORRECTIONS, setting
+from dpkit.course.explorers.repair_it import ALL, CORRECTIONS, RepairIt, setting
 from dpkit.papers.dp_cgan import claims
 
 STEPS = {  # after each correction, the claim that has the same number

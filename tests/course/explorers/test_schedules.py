@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dpkit.common.plots import Picture
-from dpkit.course.explorers import Schedules
-from dpkit.course.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
+from dpkit.course.explorers.schedules import DOWN, KINDS, UP, Schedules, by_step, rounded, schedule
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 
 EXPLORER = Schedules

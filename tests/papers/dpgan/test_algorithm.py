@@ -15,8 +15,7 @@ from dpkit.papers.dpgan.settings import CELEBA, LSUN_U, MNIST, ungrouped
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant
-from dpkit.training.device import generator_on
-from dpkit.training.optimizers import Sgd
+from dpkit.training import Sgd, generator_on
 
 CPU = torch.device("cpu")
 SMALL = {

@@ -14,10 +14,9 @@ import torch
 from dpkit.common.progress import silent
 from dpkit.common.records import SCALES
 from dpkit.papers import dpgan as paper
-from dpkit.papers.dpgan import experiments, scores, tables, variants
+from dpkit.papers.dpgan import MNIST, SETTINGS, experiments, scores, tables, variants
 from dpkit.papers.dpgan.scores import material
 from dpkit.papers.dpgan.semi_supervised import SemiSupervisedLearning
-from dpkit.papers.dpgan.settings import MNIST, SETTINGS
 from dpkit.papers.dpgan.tables import MOST
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.papers.experiments import run as run_module

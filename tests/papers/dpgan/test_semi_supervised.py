@@ -16,8 +16,7 @@ from dpkit.papers.dpgan import semi_supervised as semi
 from dpkit.papers.dpgan.scores import js_score
 from dpkit.papers.dpgan.tables import MOST
 from dpkit.privacy.schedules import Constant
-from dpkit.training.device import generator_on
-from dpkit.training.optimizers import Sgd
+from dpkit.training import Sgd, generator_on
 
 pytestmark = pytest.mark.torch
 

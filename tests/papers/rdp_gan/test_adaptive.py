@@ -22,8 +22,7 @@ from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNois
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay
-from dpkit.training.device import generator_on
-from dpkit.training.types import Data, Record
+from dpkit.training import Data, Record, generator_on
 
 CPU = torch.device("cpu")
 EACH, BATCH, SIZE, ORDER = 3, 20, 200, 8

@@ -21,10 +21,7 @@ from dpkit.papers.rdp_gan import settings as settings_module
 from dpkit.papers.rdp_gan.settings import DP_GAN, OUTPUT_ERROR, SETTINGS, Dcgan, GradientNoise, Mlp
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.optimizers import Sgd
-from dpkit.training.types import Data
+from dpkit.training import Data, Sgd, generator_on, train
 
 CPU = torch.device("cpu")
 LEAST_P = 1e-8

@@ -13,8 +13,7 @@ from dpkit.papers.claims import check
 from dpkit.papers.experiments import store
 from dpkit.papers.rdp_gan import claims, recomputed, sentences, tables, theorems
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST
-from dpkit.privacy import SampledGaussian, divergence, pld, rdp
-from dpkit.privacy.ledger import Release
+from dpkit.privacy import Release, SampledGaussian, divergence, pld, rdp
 
 BY_NAME = {claim.name: claim for claim in claims.CLAIMS}
 

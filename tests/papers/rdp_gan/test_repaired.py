@@ -14,8 +14,7 @@ from truths import by_dp_accounting
 
 from dpkit.papers.rdp_gan import repaired
 from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, ParameterNoise, Tuning
-from dpkit.privacy import pld
-from dpkit.privacy.mechanisms import Gaussian, SampledGaussian
+from dpkit.privacy import Gaussian, SampledGaussian, pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant, ExponentialDecay
 

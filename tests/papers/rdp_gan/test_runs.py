@@ -27,8 +27,7 @@ from dpkit.papers.rdp_gan.tables import TITLES, ablation_rows
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant, ExponentialDecay
-from dpkit.training.optimizers import Adam
-from dpkit.training.types import Data
+from dpkit.training import Adam, Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
 SMALL: dict[str, Any] = {"network": Mlp(4), "latent_size": 3, "iterations": 6}

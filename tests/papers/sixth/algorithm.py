@@ -7,11 +7,8 @@ import torch
 from dpkit.papers.sixth.settings import Settings
 from torch import Tensor, nn
 
-from dpkit.training import clipped_sum, per_example
+from dpkit.training import Gan, Record, clipped_sum, noised, per_example, update
 from dpkit.training.networks import called_fake, called_real, mlp
-from dpkit.training.noise import noised
-from dpkit.training.optimizers import update
-from dpkit.training.types import Gan, Record
 
 
 def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from dpkit.privacy import calibrate
+from dpkit.privacy import Release, calibrate
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.privacy.ledger import Release
 from dpkit.privacy.sampling import PoissonSampling, mechanism
 from dpkit.privacy.schedules import Constant
 from dpkit.training.optimizers import Adam

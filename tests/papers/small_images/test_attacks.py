@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from dpkit.audit.scores import Scores
-from dpkit.papers.small_images import attacks, claims
+from dpkit.papers.small_images import FIGURE_2, REPAIRED, SETTINGS, attacks, claims
 from dpkit.papers.small_images.attacks import Repeated
 from dpkit.papers.small_images.prior_work import BeaulieuJones
-from dpkit.papers.small_images.settings import FIGURE_2, REPAIRED, SETTINGS
 
 pytestmark = pytest.mark.torch
 

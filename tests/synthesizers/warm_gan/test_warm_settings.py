@@ -7,9 +7,7 @@ from math import nan as NAN
 import pytest
 from refusals import refused
 
-from dpkit.privacy import gdp, pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy import Gaussian, Release, gdp, pld
 from dpkit.synthesizers.warm_gan.settings import calibrated, ceiling, signal
 
 GIVEN = {

@@ -20,12 +20,8 @@ import torch
 
 from dpkit import datasets
 from dpkit.papers import dp_cgan as paper
-from dpkit.training import noise
-from dpkit.training.checkpoint import Checkpoints, spent
+from dpkit.training import Checkpoints, Data, generator_on, noise, spent, train
 from dpkit.training.checkpoint.ledger import ledger_path
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.types import Data
 
 KILLS, STEPS = 20, 60
 SMALL = paper.settings.small(paper.REPAIRED, batch_size=32, steps=STEPS)

@@ -13,11 +13,9 @@ from torch import nn
 
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant
+from dpkit.training import Data, Gan, Record, generator_on, train
 from dpkit.training.checkpoint import Checkpoints, ledger, spent
 from dpkit.training.checkpoint.ledger import ledger_path
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.types import Data, Gan, Record
 
 CPU = torch.device("cpu")
 STEPS = 8

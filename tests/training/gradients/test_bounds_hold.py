@@ -11,9 +11,8 @@ from torch import nn
 
 from dpkit.papers.adadp.noise_shapes import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping
+from dpkit.training import called_real, clipped_sum, per_example
 from dpkit.training.gradients import MixesExamples, UnsupportedLayer, functional, gradient_penalty
-from dpkit.training.gradients.ghost_clipping import clipped_sum, per_example
-from dpkit.training.networks import called_real
 
 SLACK = 1e-4  # more than rounding of one record's own part adds
 

@@ -10,9 +10,8 @@ from torch.nn.utils import parametrizations
 from torch.nn.utils import spectral_norm as by_hook
 
 from dpkit.privacy.clipping import FlatClipping
+from dpkit.training import called_real, update
 from dpkit.training.gradients import clipped_sum, functional, per_example
-from dpkit.training.networks import called_real
-from dpkit.training.optimizers import update
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*goes through torch.func"),
