@@ -20,15 +20,24 @@ from truths import dataclasses_with
 from dpkit.audit.bounds import clopper_pearson, distinguished
 from dpkit.audit.scores import Scores
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import GroupedGaussian, PoissonSampled, Release, SampledGaussian, pld, rdp
-from dpkit.privacy.best_of import BestOf, best_of
-from dpkit.privacy.ledger import Ledger, Parallel, parallel
-from dpkit.privacy.mechanisms import BallsAndBinsGaussian, DiscreteGaussian, Gaussian, NoGuarantee
-from dpkit.privacy.mechanisms.pure import ExponentialMechanism, Laplace, RandomizedResponse
+from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, best_of, parallel, pld, rdp
+from dpkit.privacy.best_of import BestOf
+from dpkit.privacy.ledger import Ledger, Parallel
+from dpkit.privacy.mechanisms import (
+    ApproximateDP,
+    BallsAndBinsGaussian,
+    DiscreteGaussian,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    NoGuarantee,
+    PoissonSampled,
+    RandomizedResponse,
+    WithReplacementGaussian,
+    ZeroConcentratedDP,
+)
 from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupSampledGaussian
-from dpkit.privacy.mechanisms.stated import ApproximateDP, ZeroConcentratedDP
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
-from dpkit.privacy.mechanisms.with_replacement import WithReplacementGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import Assuming
 

@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 from truths import gaussian_epsilon
 
-from dpkit.privacy import ApproximateDP, Gaussian, Release, composition, moments
+from dpkit.privacy import (
+    ApproximateDP,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    Release,
+    composition,
+    moments,
+)
 from dpkit.privacy.accountants.composition import advanced, basic
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 
 def exact_delta(epsilons: list[float], counts: list[int], epsilon: float) -> float:

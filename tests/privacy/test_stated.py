@@ -7,10 +7,20 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpkit.privacy import Release, SampledGaussian, composition, pld, rdp
-from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, PoissonSampled
-from dpkit.privacy.mechanisms.pure import ExponentialMechanism, Laplace
-from dpkit.privacy.mechanisms.stated import ApproximateDP, ZeroConcentratedDP
+from dpkit.privacy import (
+    ApproximateDP,
+    DiscreteGaussian,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    Release,
+    SampledGaussian,
+    ZeroConcentratedDP,
+    composition,
+    pld,
+    rdp,
+)
 
 EPSILONS = np.linspace(-2.5, 2.5, 41)
 

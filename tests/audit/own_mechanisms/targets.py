@@ -11,16 +11,23 @@ from typing import Any
 
 from dpkit.audit import bounds
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import DiagonalGaussian, DiscreteGaussian, Gaussian, SampledGaussian, best_of
+from dpkit.privacy import DiagonalGaussian, DiscreteGaussian, Gaussian, Laplace, SampledGaussian
 from dpkit.privacy.accountants import pld, rdp
+from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Ledger, Parallel, Release, Releases, parallel
-from dpkit.privacy.mechanisms import BallsAndBinsGaussian, PoissonSampled, TruncatedPoissonGaussian
+from dpkit.privacy.mechanisms import (
+    ApproximateDP,
+    BallsAndBinsGaussian,
+    ExponentialMechanism,
+    GroupedGaussian,
+    PoissonSampled,
+    RandomizedResponse,
+    WithoutReplacementGaussian,
+    WithReplacementGaussian,
+)
 from dpkit.privacy.mechanisms.base import Adjacency, Mechanism, NoGuarantee
-from dpkit.privacy.mechanisms.pure import ExponentialMechanism, Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.sampled_gaussian import GroupedGaussian, GroupSampledGaussian
-from dpkit.privacy.mechanisms.stated import ApproximateDP
-from dpkit.privacy.mechanisms.with_replacement import WithReplacementGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from own_mechanisms import attacks
 from own_mechanisms import worlds as seen
 from own_mechanisms.attacks import BINS, LEARNING, Attack, classifier, histogram, statistic

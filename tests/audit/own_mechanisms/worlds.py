@@ -17,12 +17,20 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from dpkit.privacy import DiagonalGaussian, DiscreteGaussian, Laplace, SampledGaussian, mechanisms
+from dpkit.privacy import (
+    DiagonalGaussian,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    SampledGaussian,
+    mechanisms,
+)
 from dpkit.privacy.best_of import BestOf, NumberOfRuns
 from dpkit.privacy.ledger import Ledger, Parallel, Releases
-from dpkit.privacy.mechanisms import BallsAndBinsGaussian, Gaussian, TruncatedPoissonGaussian
+from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.base import Adjacency, Floats, Unsupported
 from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.normals import standard_normals
 
 REACH = 12.0  # scales beyond which discrete Gaussian noise has less mass than one uniform's step
