@@ -191,7 +191,8 @@ class PrivateTable(Priced):
     AUC of 0.88 with that target and 0.82 without one.
 
     It needs no torch, and comes closer to the census than a `PrivateGan` of one-hot rows: at
-    epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).
+    epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps). AIM (McKenna
+    et al. 2022) takes minutes, and does better where no target is named (docs/utility.md).
 
     Another `fit` costs epsilon again. The fitted object may be released where no seed was given.
 
