@@ -2,9 +2,8 @@
 
     python peers.py mst EPSILON DELTA SEED TABLE.npz
 
-reads codes (records, columns) and sizes (categories of each column), and writes as many rows to
-TABLE.npy. MST: McKenna, Miklau, Sheldon 2021; AIM: McKenna et al. 2022. The seed is of NumPy's
-draws; OpenDP's noise has none.
+reads codes (records, columns) and sizes (of each column), and writes as many rows to TABLE.npy.
+MST: McKenna, Miklau, Sheldon 2021; AIM: McKenna et al. 2022. OpenDP's noise has no seed.
 
 Rows are drawn here, from a model's joint shares: those of mbi 1.1.0 do not always follow its model
 (ryan112358/mbi #145, mended in 2.0.0, which smartnoise-synth 1.0.8 does not take).
@@ -48,11 +47,7 @@ def drawn(joint: np.ndarray, rows: int, *, rng: np.random.Generator) -> np.ndarr
 
 
 def main(method: str, epsilon: float, delta: float, seed: int, path: Path) -> None:
-    """Fit, draw and write.
-
-    Raises:
-        ValueError: the packages are of another version.
-    """
+    """Fit, draw and write; ValueError where the packages are of another version."""
     found = {name: version(name) for name in PEERS}
     if found != PEERS:
         raise ValueError(f"packages must be {PEERS}, got {found}")

@@ -49,7 +49,6 @@ def plan_table(
             census, without MST and AIM.
         scale: "paper" or "reduced" (20,000 records), or "small" (500).
         seeds: runs of each method; those of MST and AIM do not repeat.
-        device, progress: not used.
     """
     del device, progress
     full = scale == "paper"
@@ -82,7 +81,7 @@ def _part(data: str, rows: int, method: str, epsilon: float, seed: int) -> Part:
 
 
 def _claim(epsilon: float, _: Values) -> Values:
-    """A peer's epsilon as its package accounts for it: not checked here."""
+    """A peer's epsilon, as its package has it: not checked here."""
     return {"epsilon_claimed": epsilon, "delta": DELTA, "method": "its package's own"}
 
 
