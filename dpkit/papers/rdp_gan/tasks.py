@@ -126,18 +126,18 @@ def _census(scale: str) -> RdpGanTask:
     load = datasets.adult_8 if scale == "paper" else datasets.census
     train, test = load(split="train"), load(split="test")
     private, held_out = ADULT_8.codes(train), ADULT_8.codes(test)
-    real, real_labels = inputs_and_incomes(private)
-    unseen, unseen_labels = inputs_and_incomes(held_out)
+    real, real_labels = split_income(private)
+    unseen, unseen_labels = split_income(held_out)
 
     classifier = LogisticRegression(max_iter=1_000, random_state=0).fit(real, real_labels)
 
     def accuracy(codes: np.ndarray, _: np.ndarray) -> float:
-        made, labels = inputs_and_incomes(codes)
+        made, labels = split_income(codes)
         return float((classifier.predict(made) == labels).mean())
 
     def judge(codes: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
         """Eq. 22 and total variation by attribute, PMFs, and classifiers of income both ways."""
-        made, incomes = inputs_and_incomes(codes)
+        made, incomes = split_income(codes)
         columns = [(codes[:, k], private[:, k], size) for k, size in enumerate(SIZES)]
         learned, balanced = classifier_accuracy(made, incomes, unseen, unseen_labels)
         return {
@@ -155,7 +155,7 @@ def _census(scale: str) -> RdpGanTask:
         from sklearn.naive_bayes import BernoulliNB
 
         return float(
-            (BernoulliNB().fit(*inputs_and_incomes(codes)).predict(real) == real_labels).sum()
+            (BernoulliNB().fit(*split_income(codes)).predict(real) == real_labels).sum()
         )
 
     encoded = _tensor(ADULT_8.encode(train))
@@ -173,7 +173,7 @@ def _tensor(features: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(features).to(torch.get_default_dtype())
 
 
-def inputs_and_incomes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split_income(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All attributes but income as one-hot input, and whether income is high."""
     return ADULT_8.one_hot(codes)[:, : -SIZES[INCOME]].astype(np.float64), codes[:, INCOME]
 
