@@ -60,7 +60,8 @@ class PrivateImages(Priced):
             most 5 %), "size" (at most 10 %), "bend" (strokes, 3 % on average), "mirror" (left and
             right).
         centre: pixel value around which images lie, for moments: 0 (written on black), 0.5
-            (photographs) or 1 (on white); public. None takes 0.5 for three channels, else 0.
+            (photographs) or 1 (on white); public. None takes 0.5 for three channels, else 0. An
+            image that lies unusually far from it is scaled towards it, and comes out paler.
         public_size: declared number of records, as `Private`.
         reproducible_seed: of the noise, as `Private`: keep it secret.
     """

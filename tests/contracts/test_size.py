@@ -10,7 +10,7 @@ PACKAGE = CHECKOUT / "dpkit"
 LINES = {"library": 26_000, "papers": 20_680, "course": 5_870, "tests": 43_600}
 STATEMENTS = {"library": 13_375, "papers": 8_145, "course": 2_950}
 DEFINITIONS, FILES, ENTRIES = 3_100, 290, 12
-CHARACTERS = 2_130_500  # of dpkit: a limit is not met by longer lines
+CHARACTERS = 2_130_600  # of dpkit: a limit is not met by longer lines
 
 
 def group(path: Path) -> str:
