@@ -202,7 +202,7 @@ def chosen() -> str:
     best = [best_of([Release(Gaussian(noise))], mean=mean) for noise in noises]
     low, high = (rdp.epsilon(one, delta=delta).epsilon for one in best)
     return (
-        "`PrivateImages` has one for all data, settled beforehand, which costs nothing more. "
+        "`PrivateImages` has one rule for all data, settled beforehand: it costs nothing more. "
         f"Whether FETA-Pro's figure at epsilon 1 was chosen among its {mean} is not said. If a run "
         f"were one Gaussian release, the best of a random number of runs, {mean} on average "
         f"(geometric), would cost epsilon {low:.1f} instead of 1, and {high:.1f} instead of 10 "
