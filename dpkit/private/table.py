@@ -192,7 +192,7 @@ class PrivateTable(Priced):
 
     It needs no torch, and comes closer to the census than a `PrivateGan` of one-hot rows: at
     epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps). AIM (McKenna
-    et al. 2022) takes minutes, and does better where no target is named (docs/utility.md).
+    et al. 2022) takes minutes; without a target, it did better on Adult (docs/utility.md).
 
     Another `fit` costs epsilon again. The fitted object may be released where no seed was given.
 

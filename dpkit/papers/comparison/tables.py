@@ -145,7 +145,7 @@ def accuracies(stored: Stored, *, network: str = "cnn", bench: bool = False) -> 
 
 
 def tabular_rows(stored: Stored) -> list[Row]:
-    """A row a method and epsilon (None: not private) of what is stored of a table.
+    """A row a method and epsilon (None: not private) of a table's stored parts.
 
     Each score as `store.spread`; keys as TABULAR_SCORES.
     """

@@ -1,8 +1,7 @@
 """Tables: the marginals of `PrivateTable` beside MST and AIM, by one protocol.
 
-All are told each column's categories, the number of records, epsilon and delta; one row of ours is
-told as well that income is to be predicted. `comparison.peers` runs the others, by the Python that
-`DPKIT_PEERS` names.
+All are told each column's categories and the number of records; one row of ours is told as well
+that income is to be predicted. `comparison.peers` runs the others, by the Python of `DPKIT_PEERS`.
 """
 
 import os
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -113,15 +113,15 @@ def peer_rows(method: str, codes: np.ndarray, *, epsilon: float, seed: int) -> n
     """As many rows of a peer's model as records of codes (records, columns of ADULT_8).
 
     Raises:
-        ValueError: `DPKIT_PEERS` is not set.
+        ValueError: `DPKIT_PEERS` is no program.
         RuntimeError: the peer failed; the message ends as its own does.
     """
-    python = os.environ.get("DPKIT_PEERS")
-    if not python:
+    python = which(os.environ.get("DPKIT_PEERS", ""))
+    if python is None:
         wanted = " ".join(f"{name}=={one}" for name, one in peers.PEERS.items())
         raise ValueError(
-            "DPKIT_PEERS is not set: make an environment with `python -m venv peers; "
-            f"peers/bin/pip install {wanted}`, and set DPKIT_PEERS=peers/bin/python"
+            "DPKIT_PEERS must name a Python: by `python -m venv peers; "
+            f"peers/bin/pip install {wanted}`, DPKIT_PEERS=peers/bin/python"
         )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "table.npz"

@@ -63,8 +63,8 @@ def test_rows_are_drawn_from_joint_shares():
 
 
 def test_peers_run_by_a_python_of_their_own(monkeypatch, tmp_path):
-    monkeypatch.delenv("DPKIT_PEERS", raising=False)
-    with pytest.raises(ValueError, match=r"DPKIT_PEERS is not set: .*smartnoise-synth==1\.0\.8"):
+    monkeypatch.setenv("DPKIT_PEERS", str(tmp_path / "python"))
+    with pytest.raises(ValueError, match=r"DPKIT_PEERS must name a Python: .*synth==1\.0\.8"):
         tabular.peer_rows("mst", TRAIN, epsilon=1.0, seed=0)
     monkeypatch.setenv("DPKIT_PEERS", sys.executable)
     with pytest.raises(RuntimeError, match=r"(?s)mst failed: .*smartnoise-synth"):
